@@ -1,0 +1,49 @@
+// What the daemon asks of a proxy mode, once for each IP family. Lives on the sync thread.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/store.h"
+#include "net/ip.h"
+
+namespace backend {
+
+struct SyncRequest {
+  model::SnapshotPtr snapshot;
+  model::DirtySet dirty;  // since the last sync that was asked for
+  bool full = false;      // compare everything with the kernel, not just what is dirty
+};
+
+struct SyncReport {
+  bool full = false;
+  size_t chains = 0;                   // written or deleted
+  size_t rules = 0;                    // written
+  size_t bytes = 0;                    // sent to the kernel's tool
+  size_t endpoints = 0;                // of all Services of this family
+  std::chrono::nanoseconds observe{};  // reading the kernel
+  std::chrono::nanoseconds prepare{};  // plan, render, diff: our own work
+  std::chrono::nanoseconds commit{};   // writing to the kernel
+  std::vector<std::string> warnings;   // degraded but working
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual net::Family family() const = 0;
+
+  // Brings the kernel in line with the snapshot. After an error the kernel holds what it held
+  // before, and the next sync compares everything.
+  virtual base::Result<SyncReport> sync(const SyncRequest& request) = 0;
+
+  // Did somebody else remove our rules? False also if that cannot be told now.
+  virtual bool flushed() = 0;
+
+  // More than that since the last full sync asks for another one.
+  virtual bool wants_hourly_full_sync() const = 0;
+};
+
+}  // namespace backend

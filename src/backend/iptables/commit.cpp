@@ -1,0 +1,126 @@
+#include "backend/iptables/commit.h"
+
+#include "base/text.h"
+#include "kernel/process.h"
+
+namespace iptables {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+
+// Exit status of the programs when a lock or another resource could not be had.
+constexpr int kResourceProblem = 4;
+
+constexpr std::string_view kWaitSeconds = "5";
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// One line, with what to do where we know it.
+base::Error explain(const std::string& program, const kernel::Output& output) {
+  std::string text(base::trim(output.err));
+  if (text.empty()) text = base::trim(output.out);
+  const std::string what = program + " (exit status " + std::to_string(output.status) + ")";
+  if (contains(text, "Permission denied") || contains(text, "Operation not permitted")) {
+    return {ErrorCode::Permission,
+            what + ": no permission to use netfilter: run as root, or with CAP_NET_ADMIN"};
+  }
+  if (contains(text, "xtables lock")) {
+    return {ErrorCode::Busy, what + ": another program has held the lock /run/xtables.lock for " +
+                                 std::string(kWaitSeconds) +
+                                 " s; see who with `fuser /run/xtables.lock`"};
+  }
+  const ErrorCode code = output.status == kResourceProblem ? ErrorCode::Busy : ErrorCode::System;
+  return {code, what + ": " + text};
+}
+
+Result<kernel::Output> run_program(kernel::Command command) {
+  auto output = kernel::run(std::move(command));
+  if (!output && output.error().code == ErrorCode::NotFound) {
+    return base::fail(ErrorCode::NotFound, output.error().text + "; install the package iptables");
+  }
+  return output;
+}
+
+}  // namespace
+
+Programs::Programs(net::Family family)
+    : iptables_(family == net::Family::V4 ? "iptables" : "ip6tables") {}
+
+Result<> Programs::probe() const {
+  kernel::Command command;
+  command.argv = {iptables_, "-w", std::string(kWaitSeconds), "-S", "POSTROUTING", "-t", "nat"};
+  const auto output = TRY(run_program(std::move(command)));
+  if (!output.ok()) return std::unexpected(explain(iptables_, output));
+  return {};
+}
+
+std::string Programs::version() const {
+  kernel::Command command;
+  command.argv = {iptables_, "--version"};
+  const auto output = run_program(std::move(command));
+  return output && output->ok() ? std::string(base::trim(output->out)) : std::string();
+}
+
+bool Programs::random_fully() const {
+  const std::string text = version();
+  const size_t v = text.find(" v");
+  if (v == std::string::npos) return true;
+  std::array<int, 3> parts{};
+  const auto numbers =
+      base::split(std::string_view(text).substr(v + 2, text.find(' ', v + 1) - v - 2), '.');
+  for (size_t i = 0; i < parts.size() && i < numbers.size(); ++i) {
+    parts[i] = base::parse_number<int>(numbers[i]).value_or(0);
+  }
+  return parts >= std::array{1, 6, 2};
+}
+
+Result<ObservedTable> Programs::observe(Table table) const {
+  DumpReader reader;
+  kernel::Command command;
+  command.argv = {iptables_ + "-save", "-t", std::string(name(table))};
+  command.on_output = [&](std::string_view bytes) { reader.feed(bytes); };
+  const auto output = TRY(run_program(std::move(command)));
+  if (!output.ok()) return std::unexpected(explain(iptables_ + "-save", output));
+  return reader.finish();
+}
+
+Result<Observed> Programs::observe_all() const {
+  Observed observed;
+  for (const Table table : kTables)
+    observed[table] = TRY(observe(table));
+  return observed;
+}
+
+Result<std::string> Programs::save(Table table) const {
+  kernel::Command command;
+  command.argv = {iptables_ + "-save", "-t", std::string(name(table))};
+  auto output = TRY(run_program(std::move(command)));
+  if (!output.ok()) return std::unexpected(explain(iptables_ + "-save", output));
+  return std::move(output.out);
+}
+
+Result<> Programs::restore(Transaction transaction) const {
+  if (transaction.empty()) return {};
+  kernel::Command command;
+  command.argv = {iptables_ + "-restore", "-w", std::string(kWaitSeconds), "--noflush"};
+  command.input = std::move(transaction.pieces);
+  command.timeout =
+      std::chrono::minutes(60);  // iptables-nft needs many minutes for 10,000 Services
+  const auto output = TRY(run_program(std::move(command)));
+  if (!output.ok()) return std::unexpected(explain(iptables_ + "-restore", output));
+  return {};
+}
+
+Programs::Presence Programs::chain_presence(Table table, std::string_view chain) const {
+  kernel::Command command;
+  command.argv = {iptables_,          "-w", std::string(kWaitSeconds), "-S",
+                  std::string(chain), "-t", std::string(name(table))};
+  const auto output = run_program(std::move(command));
+  if (!output || output->status == kResourceProblem) return Presence::Unknown;
+  return output->ok() ? Presence::There : Presence::Gone;
+}
+
+}  // namespace iptables

@@ -1,0 +1,266 @@
+#include "backend/iptables/diff.h"
+
+#include <algorithm>
+
+namespace iptables {
+namespace {
+
+using model::ServiceKey;
+using plan::ServicePlan;
+using plan::Verdict;
+
+constexpr std::array kSharedOrder{SharedChain::FilterServices,  SharedChain::FilterExternal,
+                                  SharedChain::FilterNodePorts, SharedChain::FilterFirewall,
+                                  SharedChain::NatServices,     SharedChain::NatNodePorts};
+
+using SharedSet = std::array<bool, kSharedChains>;  // which shared chains must be written
+
+uint16_t count_dropped(const ServicePlan& plan, Verdict (plan::PortPlan::*verdict)() const) {
+  return static_cast<uint16_t>(std::ranges::count_if(
+      plan.ports, [&](const auto& port) { return (port.*verdict)() == Verdict::Drop; }));
+}
+
+ServiceRecord make_record(const ServicePlan& plan, const ServiceRules& rules) {
+  ServiceRecord record;
+  record.shared = SharedLines(rules.shared);
+  record.chains.reserve(rules.chains.size());
+  for (const auto& chain : rules.chains)
+    record.chains.push_back({chain.name, chain.digest});
+  record.endpoints = static_cast<uint32_t>(plan.endpoint_count());
+  record.nat_rules = static_cast<uint32_t>(std::ranges::count(rules.text, '\n'));
+  record.no_local_internal = count_dropped(plan, &plan::PortPlan::internal_verdict);
+  record.no_local_external = count_dropped(plan, &plan::PortPlan::external_verdict);
+  return record;
+}
+
+// All rules of a shared chain, in order: the Services by namespace and name, then the tail.
+template <typename Visit>
+void for_each_shared(const Ledger& ledger, SharedChain chain, Visit&& visit) {
+  for (const auto& [_, record] : ledger.services)
+    visit(record.shared.lines(chain));
+  if (chain == SharedChain::NatServices) visit(ledger.tail);
+}
+
+void write_shared(const Ledger& ledger, SharedChain chain, TransactionBuilder& out) {
+  out.open_chain(table_of(chain), name(chain));
+  for_each_shared(ledger, chain,
+                  [&](std::string_view lines) { out.add_rules(table_of(chain), lines); });
+}
+
+uint64_t shared_digest(const Ledger& ledger, SharedChain chain) {
+  RuleDigest digest;
+  for_each_shared(ledger, chain, [&](std::string_view lines) { digest.add_lines(lines); });
+  return digest.value();
+}
+
+// Does the kernel hold this chain with these rules?
+bool holds(const ObservedTable& table, std::string_view chain, uint64_t digest) {
+  const auto found = table.chains.find(chain);
+  return found != table.chains.end() && found->second.rules.value() == digest;
+}
+
+// ---- full
+
+class FullDiff {
+ public:
+  FullDiff(const SyncInput& input, Observed& observed, Ledger& ledger)
+      : input_(input), observed_(observed), ledger_(ledger) {}
+
+  Transaction run() {
+    ledger_ = Ledger{};
+    ledger_.tail = node_port_tail(input_.options, input_.node_ports);
+    fixed();
+    services();
+    shared();
+    jump_rules();
+    stale();
+    return out_.finish();
+  }
+
+ private:
+  void fixed() {
+    for (const auto& chain : fixed_chains(input_.options)) {
+      const ObservedTable& table = observed_[chain.table];
+      const bool there = table.chains.contains(chain.name);
+      const bool same =
+          chain.content_ours ? holds(table, chain.name, digest_of(chain.rules)) : there;
+      if (!same) out_.write_chain(chain.table, chain.name, chain.rules);
+    }
+  }
+
+  void services() {
+    std::vector<ServicePlan> plans;
+    plans.reserve(input_.snapshot.services.size());
+    input_.snapshot.services.for_each([&](const auto& entry) {
+      ServicePlan plan = plan::compile_service(*entry, input_.context);
+      ledger_.endpoints += plan.endpoint_count();
+      if (!plan.ports.empty()) plans.push_back(std::move(plan));
+    });
+    ServiceRules rules;
+    for (const auto& plan : plans) {
+      render_service(plan, input_.options, ledger_.large(), rules);
+      service_chains(rules);
+      ledger_.services.emplace_hint(ledger_.services.end(), plan.key, make_record(plan, rules));
+    }
+  }
+
+  void service_chains(const ServiceRules& rules) {
+    ObservedTable& nat = observed_[Table::Nat];
+    std::string name;
+    for (const auto& chain : rules.chains) {
+      name.clear();
+      chain.name.append_to(name);
+      if (!holds(nat, name, chain.digest)) out_.write_chain(Table::Nat, name, rules.rules(chain));
+      nat.chains.erase(name);  // what is left at the end is stale
+    }
+  }
+
+  void shared() {
+    for (const SharedChain chain : kSharedOrder) {
+      if (!holds(observed_[table_of(chain)], name(chain), shared_digest(ledger_, chain))) {
+        write_shared(ledger_, chain, out_);
+      }
+    }
+  }
+
+  void jump_rules() {
+    for (const Jump& jump : jumps()) {
+      const std::string rule = jump.rule();
+      if (!observed_[jump.table].has_jump(rule)) out_.insert_at_top(jump.table, rule);
+    }
+  }
+
+  void stale() {
+    for (const auto& [name, _] : observed_[Table::Nat].chains) {
+      if (is_service_chain(name)) out_.delete_chain(Table::Nat, name);
+    }
+  }
+
+  const SyncInput& input_;
+  Observed& observed_;
+  Ledger& ledger_;
+  TransactionBuilder out_;
+};
+
+// ---- partial
+
+class PartialDiff {
+ public:
+  PartialDiff(const SyncInput& input, Ledger& ledger) : input_(input), ledger_(ledger) {}
+
+  Transaction run(const std::set<ServiceKey>& dirty) {
+    std::vector<ServicePlan> plans = compile(dirty);
+    for (const auto& plan : plans)
+      replace(plan);
+    std::string tail = node_port_tail(input_.options, input_.node_ports);
+    if (tail != ledger_.tail) {
+      ledger_.tail = std::move(tail);
+      affected_[static_cast<size_t>(SharedChain::NatServices)] = true;
+    }
+    for (const SharedChain chain : kSharedOrder) {
+      if (affected_[static_cast<size_t>(chain)]) write_shared(ledger_, chain, out_);
+    }
+    return out_.finish();
+  }
+
+ private:
+  // All plans come before the first rule: whether the cluster is large counts for all of them.
+  std::vector<ServicePlan> compile(const std::set<ServiceKey>& dirty) {
+    std::vector<ServicePlan> plans;
+    for (const auto& key : dirty) {
+      const auto entry = input_.snapshot.services.find(key);
+      plans.push_back(entry != nullptr ? plan::compile_service(*entry, input_.context)
+                                       : ServicePlan{key, {}});
+      const auto known = ledger_.services.find(key);
+      if (known != ledger_.services.end()) ledger_.endpoints -= known->second.endpoints;
+      ledger_.endpoints += plans.back().endpoint_count();
+    }
+    return plans;
+  }
+
+  void replace(const ServicePlan& plan) {
+    render_service(plan, input_.options, ledger_.large(), rules_);
+    ServiceRecord now = make_record(plan, rules_);
+    ServiceRecord& before = ledger_.services[plan.key];
+    write_changed(before);
+    delete_stale(before, now);
+    for (const SharedChain chain : kSharedOrder) {
+      if (before.shared.lines(chain) != now.shared.lines(chain)) {
+        affected_[static_cast<size_t>(chain)] = true;
+      }
+    }
+    if (plan.ports.empty()) {
+      ledger_.services.erase(plan.key);
+    } else {
+      before = std::move(now);
+    }
+  }
+
+  void write_changed(const ServiceRecord& before) {
+    for (const auto& chain : rules_.chains) {
+      const auto known = std::ranges::find(before.chains, chain.name, &ServiceRecord::Mark::name);
+      if (known != before.chains.end() && known->digest == chain.digest) continue;
+      out_.write_chain(Table::Nat, chain.name.str(), rules_.rules(chain));
+    }
+  }
+
+  void delete_stale(const ServiceRecord& before, const ServiceRecord& now) {
+    for (const auto& mark : before.chains) {
+      const auto kept = std::ranges::find(now.chains, mark.name, &ServiceRecord::Mark::name);
+      if (kept == now.chains.end()) out_.delete_chain(Table::Nat, mark.name.str());
+    }
+  }
+
+  const SyncInput& input_;
+  Ledger& ledger_;
+  TransactionBuilder out_;
+  ServiceRules rules_;
+  SharedSet affected_{};
+};
+
+}  // namespace
+
+SharedLines::SharedLines(const std::array<std::string, kSharedChains>& lines) {
+  size_t size = 0;
+  for (const auto& part : lines)
+    size += part.size();
+  text_.reserve(size);
+  for (size_t i = 0; i < kSharedChains; ++i) {
+    text_ += lines[i];
+    ends_[i] = static_cast<uint32_t>(text_.size());
+  }
+}
+
+std::string_view SharedLines::lines(SharedChain chain) const {
+  const auto i = static_cast<size_t>(chain);
+  const uint32_t begin = i == 0 ? 0 : ends_[i - 1];
+  return std::string_view(text_).substr(begin, ends_[i] - begin);
+}
+
+Transaction diff_full(const SyncInput& input, Observed observed, Ledger& ledger) {
+  return FullDiff(input, observed, ledger).run();
+}
+
+Transaction diff_partial(const SyncInput& input, const std::set<ServiceKey>& dirty,
+                         Ledger& ledger) {
+  return PartialDiff(input, ledger).run(dirty);
+}
+
+Transaction diff_cleanup(Table table, const ObservedTable& observed) {
+  TransactionBuilder out;
+  for (const Jump& jump : jumps()) {
+    if (jump.table != table || !jump.removed_by_cleanup) continue;
+    const std::string rule = jump.rule();
+    for (size_t n = observed.count_jump(rule); n > 0; --n)
+      out.remove_rule(table, rule);
+  }
+  for (const auto chain : owned_chains(table)) {
+    if (observed.chains.contains(chain)) out.delete_chain(table, chain);
+  }
+  for (const auto& [name, _] : observed.chains) {
+    if (table == Table::Nat && is_service_chain(name)) out.delete_chain(table, name);
+  }
+  return out.finish();
+}
+
+}  // namespace iptables

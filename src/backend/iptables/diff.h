@@ -1,0 +1,87 @@
+// What has to change in the kernel so that it holds what a snapshot asks for. Pure.
+//
+// Two ways lead to a Transaction. diff_full() compares with what a dump of the kernel showed and
+// makes a new Ledger. diff_partial() compares with the Ledger, and touches only dirty Services:
+// its cost does not depend on how many others there are, unless a front end changed and a shared
+// chain must be written anew.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/iptables/dump.h"
+#include "backend/iptables/rules.h"
+#include "backend/iptables/skeleton.h"
+#include "backend/iptables/transaction.h"
+#include "model/store.h"
+#include "plan/plan.h"
+
+namespace iptables {
+
+// From this many endpoints on, rules of endpoints carry no comments.
+inline constexpr size_t kLargeCluster = 1000;
+
+// The lines of one Service in the shared chains, in one string.
+class SharedLines {
+ public:
+  SharedLines() = default;
+  explicit SharedLines(const std::array<std::string, kSharedChains>& lines);
+  std::string_view lines(SharedChain chain) const;
+  bool operator==(const SharedLines&) const = default;
+
+ private:
+  std::string text_;
+  std::array<uint32_t, kSharedChains> ends_{};
+};
+
+// What we know to be in the kernel for one Service.
+struct ServiceRecord {
+  struct Mark {
+    ChainName name;
+    uint64_t digest = 0;
+  };
+  SharedLines shared;
+  std::vector<Mark> chains;
+  uint32_t endpoints = 0;          // of all its ports, ready or not
+  uint32_t nat_rules = 0;          // in its own chains
+  uint16_t no_local_internal = 0;  // ports without a local endpoint that policy Local needs
+  uint16_t no_local_external = 0;
+};
+
+// What we know to be in the kernel, as of the last commit, in one family.
+struct Ledger {
+  std::map<model::ServiceKey, ServiceRecord> services;
+  std::string tail;      // of KUBE-SERVICES
+  size_t endpoints = 0;  // sum over services
+
+  bool large() const { return endpoints > kLargeCluster; }
+};
+
+struct Observed {
+  std::array<ObservedTable, kTables.size()> tables;
+  ObservedTable& operator[](Table table) { return tables[static_cast<size_t>(table)]; }
+};
+
+struct SyncInput {
+  const model::Snapshot& snapshot;
+  const plan::Context& context;
+  const RuleOptions& options;
+  const NodePortAddresses& node_ports;
+};
+
+// Brings the kernel from `observed` to the snapshot, and `ledger` with it.
+Transaction diff_full(const SyncInput& input, Observed observed, Ledger& ledger);
+
+// Brings the kernel from `ledger` to the snapshot, where only `dirty` Services differ, and `ledger`
+// with it. If the commit fails the ledger is wrong: observe and diff_full().
+Transaction diff_partial(const SyncInput& input, const std::set<model::ServiceKey>& dirty,
+                         Ledger& ledger);
+
+// Removes everything of ours from one table, but for what the kubelet shares.
+Transaction diff_cleanup(Table table, const ObservedTable& observed);
+
+}  // namespace iptables

@@ -1,0 +1,200 @@
+#include "backend/iptables/proxier.h"
+
+#include <algorithm>
+
+#include "kernel/addresses.h"
+#include "kernel/netfilter.h"
+#include "kernel/sysctl.h"
+
+namespace iptables {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kRouteLocalnet = "net/ipv4/conf/all/route_localnet";
+constexpr const char* kTcpLiberal = "net/netfilter/nf_conntrack_tcp_be_liberal";
+
+// Adds the time from construction to destruction to a duration.
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::chrono::nanoseconds& total) : total_(total) {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() { total_ += Clock::now() - start_; }
+
+ private:
+  std::chrono::nanoseconds& total_;
+  Clock::time_point start_ = Clock::now();
+};
+
+template <typename Work>
+auto timed(std::chrono::nanoseconds& total, Work&& work) {
+  const Stopwatch watch(total);
+  return work();
+}
+
+}  // namespace
+
+bool Settings::serves_localhost() const {
+  if (family != net::Family::V4 || !localhost_node_ports) return false;
+  const net::IpAddr loopback = net::IpAddr::v4(0x7f000000);
+  return node_ports_everywhere || std::ranges::any_of(node_port_cidrs, [&](const net::Cidr& cidr) {
+           return cidr.base().is_loopback() || cidr.contains(loopback);
+         });
+}
+
+Capabilities likely_capabilities(net::Family family) {
+  Capabilities capabilities;
+  capabilities.random_fully = Programs(family).random_fully();
+  capabilities.tcp_liberal = kernel::read_sysctl(kTcpLiberal).value_or(0) != 0;
+  const auto counters = kernel::probe_counters();
+  const bool missing = !counters && counters.error().code == ErrorCode::Unsupported;
+  capabilities.count_invalid = capabilities.count_localhost = !missing;
+  return capabilities;
+}
+
+RuleOptions rule_options(const Settings& settings, const Capabilities& capabilities) {
+  RuleOptions options;
+  options.family = settings.family;
+  options.masquerade_mark = settings.masquerade_mark;
+  options.masquerade_all = settings.masquerade_all;
+  options.random_fully = capabilities.random_fully;
+  options.localhost_node_ports = settings.serves_localhost();
+  options.invalid_drop = !capabilities.tcp_liberal;
+  options.count_invalid = capabilities.count_invalid;
+  options.count_localhost = capabilities.count_localhost;
+  options.local_traffic = settings.local_traffic;
+  return options;
+}
+
+plan::Context plan_context(const Settings& settings, const model::Snapshot& snapshot) {
+  plan::Context context;
+  context.family = settings.family;
+  context.node_name = settings.node_name;
+  context.zone = snapshot.node != nullptr ? snapshot.node->zone : std::string();
+  context.node_ip = settings.node_ip;
+  context.external_ips = settings.external_ips;
+  return context;
+}
+
+Result<NodePortAddresses> node_port_addresses(const Settings& settings) {
+  NodePortAddresses result;
+  result.all = settings.node_ports_everywhere;
+  if (result.all) return result;
+  for (const auto& address : TRY(kernel::interface_addresses())) {
+    const bool wanted = std::ranges::any_of(
+        settings.node_port_cidrs, [&](const net::Cidr& cidr) { return cidr.contains(address.ip); });
+    if (wanted) result.addresses.push_back(address.ip);
+  }
+  std::ranges::sort(result.addresses);
+  const auto repeated = std::ranges::unique(result.addresses);
+  result.addresses.erase(repeated.begin(), repeated.end());
+  return result;
+}
+
+Proxier::Proxier(Settings settings) : settings_(std::move(settings)), programs_(settings_.family) {}
+
+std::vector<std::string> Proxier::probe() {
+  std::vector<std::string> notices;
+  capabilities_.random_fully = programs_.random_fully();
+  capabilities_.tcp_liberal = kernel::read_sysctl(kTcpLiberal).value_or(0) != 0;
+  if (capabilities_.tcp_liberal) {
+    notices.push_back(
+        "nf_conntrack_tcp_be_liberal set, not installing DROP rules for INVALID packets");
+  }
+  const auto counters = kernel::probe_counters();
+  counters_supported_ = counters.has_value();
+  if (!counters) notices.push_back("no nfacct counters, ignoring: " + counters.error().text);
+  return notices;
+}
+
+Result<bool> Proxier::allow_localhost() {
+  if (!settings_.serves_localhost()) return false;
+  if (kernel::read_sysctl(kRouteLocalnet).value_or(0) == 1) return false;
+  TRY_CONTEXT(kernel::write_sysctl(kRouteLocalnet, 1),
+              std::string("can't set sysctl ") + kRouteLocalnet + " to 1");
+  return true;
+}
+
+void Proxier::ensure_counters(backend::SyncReport& report) {
+  const auto ensure = [&](const char* name) {
+    if (!counters_supported_) return false;
+    const auto made = kernel::ensure_counter(name);
+    if (!made) report.warnings.push_back("nfacct counter left out, ignoring: " + made.error().text);
+    return made.has_value();
+  };
+  capabilities_.count_invalid = ensure(kInvalidCounter);
+  capabilities_.count_localhost = ensure(kLocalhostCounter);
+}
+
+Result<backend::SyncReport> Proxier::sync(const backend::SyncRequest& request) {
+  backend::SyncReport report;
+  report.full = request.full || !ledger_valid_ || request.dirty.node;
+  if (report.full) ensure_counters(report);
+
+  const plan::Context context = plan_context(settings_, *request.snapshot);
+  const RuleOptions options = rule_options(settings_, capabilities_);
+  NodePortAddresses node_ports;
+  if (auto found = node_port_addresses(settings_)) {
+    node_ports = std::move(*found);
+  } else {
+    // Parity: without the list no node port is reachable, and the rest works.
+    node_ports.all = false;
+    report.warnings.push_back("no node-port addresses, ignoring: " + found.error().text);
+  }
+  const SyncInput input{*request.snapshot, context, options, node_ports};
+
+  Transaction transaction;
+  if (report.full) {
+    Observed observed = TRY(timed(report.observe, [&] { return programs_.observe_all(); }));
+    transaction =
+        timed(report.prepare, [&] { return diff_full(input, std::move(observed), ledger_); });
+  } else {
+    transaction =
+        timed(report.prepare, [&] { return diff_partial(input, request.dirty.services, ledger_); });
+  }
+  report.chains = transaction.chains;
+  report.rules = transaction.rules;
+  report.bytes = transaction.bytes();
+  report.endpoints = ledger_.endpoints;
+
+  ledger_valid_ = false;  // until the commit succeeded
+  TRY(timed(report.commit, [&] { return programs_.restore(std::move(transaction)); }));
+  ledger_valid_ = true;
+  return report;
+}
+
+Result<Transaction> Proxier::preview(const model::Snapshot& snapshot) {
+  const plan::Context context = plan_context(settings_, snapshot);
+  capabilities_.count_invalid = capabilities_.count_localhost = counters_supported_;
+  const RuleOptions options = rule_options(settings_, capabilities_);
+  const NodePortAddresses node_ports = TRY(node_port_addresses(settings_));
+  Ledger ledger;
+  return diff_full({snapshot, context, options, node_ports}, TRY(programs_.observe_all()), ledger);
+}
+
+bool Proxier::flushed() {
+  const auto gone = [&](Table table) {
+    return programs_.chain_presence(table, kCanary) == Programs::Presence::Gone;
+  };
+  return ledger_valid_ && std::ranges::any_of(kTables, gone);
+}
+
+std::vector<base::Error> clean_up(net::Family family) {
+  std::vector<base::Error> errors;
+  const Programs programs(family);
+  for (const Table table : {Table::Filter, Table::Nat, Table::Mangle}) {
+    const auto observed = programs.observe(table);
+    if (!observed) {
+      errors.push_back(observed.error());
+      continue;
+    }
+    const auto done = programs.restore(diff_cleanup(table, *observed));
+    if (!done) errors.push_back(done.error());
+  }
+  return errors;
+}
+
+}  // namespace iptables

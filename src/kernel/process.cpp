@@ -1,0 +1,188 @@
+#include "kernel/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include "base/fd.h"
+
+namespace kernel {
+namespace {
+
+using base::ErrorCode;
+using base::Fd;
+using base::Result;
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMaxErrorText = 64 * 1024;
+
+struct Pipe {
+  Fd read;
+  Fd write;
+};
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return base::fail_errno("pipe");
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+// posix_spawn's tables, freed on every path.
+struct SpawnTables {
+  SpawnTables() {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+  }
+  ~SpawnTables() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
+  SpawnTables(const SpawnTables&) = delete;
+  SpawnTables& operator=(const SpawnTables&) = delete;
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+};
+
+Result<pid_t> spawn(const std::vector<std::string>& argv, int in, int out, int err) {
+  SpawnTables tables;
+  posix_spawn_file_actions_adddup2(&tables.actions, in, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&tables.actions, out, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&tables.actions, err, STDERR_FILENO);
+  // The child starts with default dispositions, whatever we ignore or block.
+  sigset_t all;
+  sigset_t none;
+  sigfillset(&all);
+  sigemptyset(&none);
+  posix_spawnattr_setsigdefault(&tables.attributes, &all);
+  posix_spawnattr_setsigmask(&tables.attributes, &none);
+  posix_spawnattr_setflags(&tables.attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+
+  std::vector<char*> pointers;
+  for (const auto& word : argv)
+    pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  pid_t pid = -1;
+  const int error = posix_spawnp(&pid, pointers[0], &tables.actions, &tables.attributes,
+                                 pointers.data(), environ);
+  if (error == ENOENT) return base::fail(ErrorCode::NotFound, argv[0] + ": not found in PATH");
+  if (error != 0) return std::unexpected(base::errno_error("start " + argv[0], error));
+  return pid;
+}
+
+// Feeds and drains the three pipes of one child until it closes its output.
+class Conversation {
+ public:
+  Conversation(Command& command, Fd in, Fd out, Fd err, Output& result)
+      : command_(command),
+        in_(std::move(in)),
+        out_(std::move(out)),
+        err_(std::move(err)),
+        result_(result) {
+    for (const Fd* fd : {&in_, &out_, &err_})
+      ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
+    if (command_.input.empty()) in_.reset();
+  }
+
+  // False: out of time.
+  bool run(Clock::time_point deadline) {
+    while (out_ || err_) {
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+      if (left.count() <= 0) return false;
+      std::array<pollfd, 3> fds{pollfd{in_.get(), POLLOUT, 0}, pollfd{out_.get(), POLLIN, 0},
+                                pollfd{err_.get(), POLLIN, 0}};
+      if (::poll(fds.data(), fds.size(), static_cast<int>(left.count())) < 0 && errno != EINTR)
+        return false;
+      if (fds[0].revents != 0) write_some();
+      if (fds[1].revents != 0) read_some(out_, true);
+      if (fds[2].revents != 0) read_some(err_, false);
+    }
+    return true;
+  }
+
+ private:
+  void write_some() {
+    while (next_ < command_.input.size()) {
+      std::string& piece = command_.input[next_];
+      const ssize_t written = ::write(in_.get(), piece.data() + offset_, piece.size() - offset_);
+      if (written < 0) {
+        if (errno == EINTR) continue;
+        if (errno != EAGAIN) in_.reset();  // it stopped reading; its exit status tells why
+        return;
+      }
+      offset_ += static_cast<size_t>(written);
+      if (offset_ < piece.size()) continue;
+      std::string().swap(piece);
+      ++next_;
+      offset_ = 0;
+    }
+    in_.reset();
+  }
+
+  void read_some(Fd& fd, bool is_output) {
+    std::array<char, 65536> buffer;
+    const ssize_t size = ::read(fd.get(), buffer.data(), buffer.size());
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (size <= 0) {
+      fd.reset();
+      return;
+    }
+    const std::string_view bytes(buffer.data(), static_cast<size_t>(size));
+    if (!is_output) {
+      result_.err += bytes.substr(0, kMaxErrorText - std::min(kMaxErrorText, result_.err.size()));
+    } else if (command_.on_output) {
+      command_.on_output(bytes);
+    } else {
+      result_.out += bytes;
+    }
+  }
+
+  Command& command_;
+  Fd in_, out_, err_;
+  Output& result_;
+  size_t next_ = 0;    // piece of input
+  size_t offset_ = 0;  // into that piece
+};
+
+int wait_for(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+Result<Output> run(Command command) {
+  Pipe in = TRY(make_pipe());
+  Pipe out = TRY(make_pipe());
+  Pipe err = TRY(make_pipe());
+  const pid_t pid = TRY(spawn(command.argv, in.read.get(), out.write.get(), err.write.get()));
+  in.read.reset();
+  out.write.reset();
+  err.write.reset();
+
+  Output result;
+  const auto timeout = command.timeout;
+  Conversation conversation(command, std::move(in.write), std::move(out.read), std::move(err.read),
+                            result);
+  if (!conversation.run(Clock::now() + timeout)) {
+    ::kill(pid, SIGKILL);
+    wait_for(pid);
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout).count();
+    return base::fail(ErrorCode::Timeout,
+                      command.argv[0] + ": no end after " + std::to_string(seconds) + " s, killed");
+  }
+  result.status = wait_for(pid);
+  return result;
+}
+
+}  // namespace kernel
