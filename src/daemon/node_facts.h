@@ -1,0 +1,59 @@
+// What this node is, from the configuration, its Node object and its interfaces. Pure.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/iptables/proxier.h"
+#include "base/result.h"
+#include "config/config.h"
+#include "kernel/addresses.h"
+#include "model/objects.h"
+#include "net/ip.h"
+
+namespace proxyd {
+
+struct NodeFacts {
+  std::string name;
+  net::Family primary = net::Family::V4;
+  std::array<net::IpAddr, 2> ips;  // by family; loopback when undetermined
+  bool primary_undetermined = false;
+  std::vector<net::Cidr> pod_cidrs;
+};
+
+// The node's name: hostnameOverride, else the host's name; lower case.
+base::Result<std::string> node_name(const config::Config& config);
+
+// `node` may be null: then the first addresses of the interfaces that are neither loopback nor
+// link-local stand in for it.
+NodeFacts resolve_node(const config::Config& config, const std::string& name,
+                       const model::Node* node,
+                       const std::vector<kernel::InterfaceAddress>& addresses);
+
+// Where node ports are open: the CIDRs of one family, or everywhere.
+struct NodePortRange {
+  bool everywhere = true;
+  std::vector<net::Cidr> cidrs;
+};
+NodePortRange node_port_range(const config::Config& config, const NodeFacts& node,
+                              net::Family family);
+
+// How traffic of local pods is recognised in one family.
+iptables::LocalTraffic local_traffic(const config::Config& config, const NodeFacts& node,
+                                     net::Family family);
+
+iptables::Settings iptables_settings(const config::Config& config, const NodeFacts& node,
+                                     net::Family family);
+
+// Settings that look wrong, as kube-proxy words them; with `fatal` set, reason enough not to start.
+struct ConfigurationWarning {
+  std::string text;
+  bool fatal = false;
+};
+std::vector<ConfigurationWarning> check_families(const config::Config& config,
+                                                 const NodeFacts& node, bool dual_stack);
+
+}  // namespace proxyd

@@ -1,0 +1,38 @@
+// What the daemon sets on its node before it proxies: conntrack's limits and time-outs, its own
+// place in the order of out-of-memory kills. One-shot commands do none of this.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "config/config.h"
+
+namespace proxyd {
+
+// nf_conntrack_max for this configuration; 0 = leave it alone. Pure.
+int64_t conntrack_max(const config::Conntrack& conntrack, int cpus);
+
+// The sysctls to set, under net/netfilter/, with their values. Pure.
+std::vector<std::pair<std::string, int64_t>> conntrack_sysctls(const config::Conntrack& conntrack,
+                                                               int cpus);
+
+// Writes those that differ; returns lines to log. Any failure is an error.
+base::Result<std::vector<std::string>> set_conntrack(const config::Conntrack& conntrack);
+
+// Best effort.
+base::Result<> set_oom_score(int32_t adjustment);
+
+// The families that can be served, IPv4 first: iptables must work for it, and the kernel must have
+// it. `notices` gets a line for each that cannot.
+struct FamilySupport {
+  bool v4 = false;
+  bool v6 = false;
+  std::vector<std::string> notices;
+  std::string iptables_error;  // of the last family that failed
+};
+FamilySupport probe_families();
+
+}  // namespace proxyd
