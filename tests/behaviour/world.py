@@ -1,0 +1,195 @@
+"""Takes the cluster to a step of the table, and finds out what becomes of a packet there."""
+
+import concurrent.futures
+import time
+
+import lab
+import rows
+
+POD_PORTS = (8080, 8081, 8082)
+NODE_PORTS = (7080,)
+MIN_HITS = 15
+MAX_HITS = 150
+ANSWER_S = 1.0
+REFUSAL_S = 0.7
+# Longer than TCP waits before it sends its first packet again: an error about the first may get lost, as it can come
+# back while connect() still holds the socket.
+SILENCE_S = 1.3
+SPREAD_SOURCES = 16
+
+
+class World:
+    """One cluster with a proxy on every node, moved from step to step. Steps of one scenario go in their order."""
+
+    def __init__(self, binary, mode):
+        self.cluster = lab.Cluster("kpb")
+        try:
+            self._start(binary, mode)
+        except BaseException:
+            self.cluster.close()
+            raise
+
+    def _start(self, binary, mode):
+        self.mode = mode
+        for member in self.cluster.members.values():
+            ports = NODE_PORTS if member.kind == "node" else POD_PORTS
+            self.cluster.serve(member.name, tcp=ports, udp=ports)
+        self.cluster.wait_serving()
+        self._sources = {name: self.cluster.add_sources(name, SPREAD_SOURCES) for name in ("client1", "ext1")}
+        self._manifests = lab.Manifests(self.cluster.state / "manifests")
+        self._marker = lab.Marker(self.cluster, self._manifests, "web1a", POD_PORTS[0])
+        self._manifests.put(*self.cluster.node_objects())
+        self.daemons = [lab.Daemon(self.cluster, node, binary, self._manifests, mode) for node in self.cluster.nodes()]
+        self._config = {}
+        self._silences = {}
+        self._stuck = {}
+        self._scenario = None
+        self._position = -1
+
+    def close(self):
+        self.cluster.close()
+
+    # Getting there
+
+    def go(self, scenario, index):
+        """Makes the cluster be in the given step, walking through the steps before it when need be."""
+        if scenario.name in self._stuck:
+            raise lab.NotInTime(f"an earlier step failed: {self._stuck[scenario.name]}")
+        if self._scenario is not scenario or self._position > index:
+            self._leave()
+            self._enter(scenario)
+        while self._position < index:
+            self._position += 1
+            try:
+                self._take(scenario.steps[self._position])
+            except lab.NotInTime as error:
+                self._stuck[scenario.name] = str(error)  # or each of its rows would wait as long
+                raise
+
+    def _leave(self):
+        if self._scenario and self._scenario.host_port:
+            self.mode.remove_host_port(self.cluster, self._scenario.host_port[0])
+        self._scenario = None
+        for daemon in self.daemons:
+            if not daemon.running():  # a step stopped it, or it crashed, which check() has told
+                daemon.start()
+
+    def _enter(self, scenario):
+        if scenario.config != self._config:
+            self._config = scenario.config
+            for daemon in self.daemons:
+                daemon.stop()
+                daemon.configure(scenario.config)
+                daemon.start()
+        if scenario.host_port:
+            node, proto, port, pod, pod_port = scenario.host_port
+            self.mode.add_host_port(self.cluster, node, proto, port, self.cluster.address(pod), pod_port)
+        self._scenario = scenario
+        self._position = -1
+
+    def _take(self, step):
+        self._silences = {}
+        if step.do:
+            self._do(step.do)
+        self._manifests.replace([*self.cluster.node_objects(), *rows.resolve(step.objects, self.cluster),
+                                 *self._marker.objects()])
+        # A flush must be noticed by the daemon itself: moving the marker would make it write its rules anyway.
+        if step.do not in ("stop", "flush"):
+            self._marker.wait(self.cluster.nodes(), daemons=self.daemons)
+
+    def _do(self, what):
+        for daemon in self.daemons:
+            if what == "flush":
+                self.mode.flush(self.cluster, daemon.node)
+            elif what == "start":
+                daemon.start()
+            elif what == "stop":
+                daemon.stop()
+            elif what == "restart":
+                daemon.restart()
+            elif what == "kill-and-start":
+                daemon.kill()
+                daemon.start()
+            else:
+                raise ValueError(f"no such thing to do: {what}")
+
+    # Looking
+
+    def check(self, row):
+        """Raises AssertionError with what was seen when the row does not hold."""
+        if not isinstance(row.expect, rows.Answered):
+            self._check_fate(row)
+        elif row.expect.moves_after:
+            self._check_moves(row)
+        else:
+            self._check_answers(row)
+        if self._scenario.steps[self._position].do != "stop":
+            dead = [daemon.node for daemon in self.daemons if not daemon.running()]
+            assert not dead, f"kube-proxy is no longer running on {dead}"
+
+    def _send(self, row, timeout=ANSWER_S, **more):
+        address = row.to.host
+        if address in self.cluster.members:
+            address = self.cluster.address(address, row.to.family)
+        return self.cluster.request(row.client, row.to.proto, address, row.to.port, payload=b"x" * row.payload,
+                                    source_port=row.source_port, timeout=timeout * lab.SLACK, **more)
+
+    def _send_until(self, row, wanted, timeout):
+        """Sends until the fate is a wanted one or the row's time is over; returns the last result."""
+        deadline = time.monotonic() + row.seconds * lab.SLACK
+        while True:
+            result = self._send(row, timeout)
+            if wanted(result) or time.monotonic() > deadline:
+                return result
+            time.sleep(0.02)
+
+    def _check_fate(self, row):
+        def wanted(result):
+            return result.kind != "answered" if row.expect == rows.CLOSED else result.kind == row.expect
+
+        result = self._silence(row) if row.expect == rows.DROPPED else self._send_until(row, wanted, REFUSAL_S)
+        assert wanted(result), f"expected {row.expect}, seen: {result}"
+
+    def _silence(self, row):
+        """Sends once and listens. All rows of a step that expect silence listen at the same time."""
+        if row not in self._silences:
+            together = [one for one in self._scenario.steps[self._position].rows if one.expect == rows.DROPPED]
+            with concurrent.futures.ThreadPoolExecutor(len(together)) as pool:
+                results = pool.map(lambda one: self._send(one, SILENCE_S), together)
+                self._silences = dict(zip(together, results, strict=True))
+        return self._silences[row]
+
+    def _check_answers(self, row):
+        self._expect(row, self._send_until(row, lambda result: result.kind == "answered", ANSWER_S))
+        seen = set()
+        for count in range(1, MAX_HITS + 1):
+            seen.add(self._expect(row, self._send(row)))
+            if count >= MIN_HITS and (row.expect.sticky or len(seen) == len(row.expect.pods)):
+                break
+        if row.expect.sticky:
+            assert len(seen) == 1, f"expected one pod to answer all, seen: {sorted(seen)}"
+        else:
+            assert seen == set(row.expect.pods), f"never seen: {sorted(set(row.expect.pods) - seen)}"
+
+    def _check_moves(self, row):
+        """Many clients at once: after the timeout at least one of them must land elsewhere."""
+        def round_of_hits():
+            return {source: self._expect(row, self._send(row, source=source), source)
+                    for source in self._sources[row.client]}
+
+        first = round_of_hits()
+        assert round_of_hits() == first, "a client moved before the timeout"
+        time.sleep(row.expect.moves_after + 0.2)  # nothing to wait for but time itself
+        assert round_of_hits() != first, "no client moved after the timeout"
+
+    def _expect(self, row, result, source=None):
+        """Checks one answer and returns who gave it, in the words of the row."""
+        assert result.kind == "answered", f"expected an answer, seen: {result.kind}"
+        who = {result.pod, f"{result.pod}:{result.port}"} & set(row.expect.pods)
+        assert who, f"expected one of {row.expect.pods}, seen: {result}"
+        assert result.length == max(row.payload, 1 if row.to.proto == "udp" else 0), f"cut short: {result.length}"
+        if row.expect.source == "client":
+            assert result.source in ({source} if source else self.cluster.addresses(row.client)), str(result)
+        elif row.expect.source != "any":
+            assert result.source in self.cluster.addresses(row.expect.source), f"not {row.expect.source}: {result}"
+        return who.pop()

@@ -1,0 +1,144 @@
+"""The proxy, running on a node of the laboratory."""
+
+import ctypes
+import os
+import signal
+import subprocess
+
+from lab.cluster import CLUSTER_CIDR
+from lab.wait import wait_for
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+def to_yaml(value, indent=""):
+    """Dictionaries, lists of scalars and scalars as YAML; enough for a configuration file."""
+    lines = []
+    for key, item in value.items():
+        if isinstance(item, dict) and item:
+            lines += [f"{indent}{key}:", to_yaml(item, indent + "  ")]
+        elif isinstance(item, list):
+            lines += [f"{indent}{key}:", *(f"{indent}- {_scalar(one)}" for one in item)]
+        else:
+            lines.append(f"{indent}{key}: {_scalar(item)}")
+    return "\n".join(lines)
+
+
+def _scalar(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else '"' + str(value) + '"'
+
+
+def merge(base, extra):
+    """The dictionary base with the values of extra laid over it, section by section."""
+    merged = dict(base)
+    for key, value in extra.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
+        merged[key] = merge(base[key], value) if both else value
+    return merged
+
+
+def _end_with_parent():
+    """Runs in the child before exec: it is killed when this process dies, however it dies."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Daemon:
+    """kube-proxy on one node, fed from a folder of manifests. Starts at once; close() ends it.
+
+    `config` is laid over the configuration below, which is quick to react and leaves the machine's sysctls alone.
+    Rules stay in the node's kernel when the daemon ends.
+    """
+
+    def __init__(self, cluster, node, binary, manifests, mode, config=None, flags=()):
+        self.node = node
+        self.log = cluster.state / f"kube-proxy-{node}.log"
+        self.config_file = cluster.state / f"kube-proxy-{node}.yaml"
+        self._cluster = cluster
+        self._manifests = manifests
+        self._binary = os.path.abspath(binary)
+        self._flags = list(flags)
+        self._mode = mode
+        self._process = None
+        self.configure(config)
+        cluster.adopt(self)
+        self.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def configure(self, config=None):
+        """Writes the configuration file. Takes effect at the next start.
+
+        `masqueradeAll` may be given at the top: it goes to the section of every mode.
+        """
+        extra = dict(config or {})
+        every_mode = {"syncPeriod": "1s", "minSyncPeriod": "1ms"}
+        masquerade = {"masqueradeAll": extra.pop("masqueradeAll", False)}
+        base = {
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+            "kind": "KubeProxyConfiguration",
+            "mode": self._mode.name,
+            "hostnameOverride": self.node,
+            "clusterCIDR": CLUSTER_CIDR if self._cluster.dual_stack else CLUSTER_CIDR.split(",")[0],
+            "healthzBindAddress": "0.0.0.0:10256",
+            "metricsBindAddress": "127.0.0.1:10249",
+            # Zero leaves the kernel's values alone.
+            "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+            "iptables": every_mode | masquerade, "nftables": every_mode | masquerade, "ipvs": every_mode,
+            "oomScoreAdj": 0,
+            "logging": {"verbosity": 2},
+        }
+        temporary = self.config_file.with_suffix(".tmp")
+        temporary.write_text(to_yaml(merge(base, extra)) + "\n", encoding="utf-8")
+        temporary.rename(self.config_file)
+
+    def start(self):
+        argv = [self._binary, f"--config={self.config_file}", f"--manifests={self._manifests.folder}", *self._flags]
+        env = {**os.environ, "PATH": self._mode.path(self._cluster.state)}
+        with open(self.log, "ab") as log:
+            self._process = subprocess.Popen(
+                self._cluster.command(self.node, argv), env=env, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=subprocess.STDOUT, preexec_fn=_end_with_parent)
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    def running(self):
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self, seconds=5.0):
+        """Asks it to end (SIGTERM) and returns its exit code; kills it when it does not."""
+        return self._end(signal.SIGTERM, seconds)
+
+    def kill(self):
+        """Ends it without warning (SIGKILL)."""
+        return self._end(signal.SIGKILL, 5.0)
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def close(self):
+        if self.running():
+            self.stop()
+
+    def log_text(self):
+        return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+
+    def _end(self, number, seconds):
+        if self.running():
+            self._process.send_signal(number)
+            try:
+                wait_for(lambda: self._process.poll() is not None, f"{self.node}: kube-proxy ends", seconds)
+            finally:
+                if self._process.poll() is None:
+                    self._process.kill()
+                    self._process.wait()
+        return self._process.returncode

@@ -1,0 +1,64 @@
+"""What differs between the modes of the proxy, as far as the laboratory must know."""
+
+import os
+import pathlib
+
+_XTABLES = ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore")
+
+
+class Mode:
+    """A mode, and for modes built on iptables the variant of the tool: "nft" or "legacy".
+
+    `features` are abilities that not every mode has; a test may ask for one.
+    """
+
+    def __init__(self, name, variant="nft"):
+        self.name = name
+        self.variant = variant
+        self.features = {"localhost-node-ports", "rules-restored"} if name == "iptables" else set()
+
+    def path(self, state):
+        """A PATH on which the names iptables, ip6tables-save and so on are the wanted variant."""
+        folder = pathlib.Path(state) / f"bin-{self.variant}"
+        folder.mkdir(exist_ok=True)
+        for tool in _XTABLES:
+            link = folder / tool
+            if not link.is_symlink():
+                link.symlink_to(f"/usr/sbin/xtables-{self.variant}-multi")
+        return f"{folder}:/usr/local/sbin:/usr/sbin:/sbin:{os.environ['PATH']}"
+
+    def run(self, cluster, node, argv, **options):
+        """Runs a program on a node with this mode's PATH; raises when it fails."""
+        env = {**os.environ, "PATH": self.path(cluster.state)}
+        done = cluster.run(node, argv, env=env, **options)
+        if done.returncode != 0:
+            raise RuntimeError(f"{node}: {' '.join(argv)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def rules(self, cluster, node):
+        """Everything the proxy may have put into the node's kernel, as text, for people to read."""
+        return self.run(cluster, node, ["iptables-save"]) + self.run(cluster, node, ["ip6tables-save"])
+
+    def flush(self, cluster, node):
+        """Deletes all rules behind the proxy's back, as an administrator's mistake would."""
+        for tool in ("iptables-restore", "ip6tables-restore"):
+            self.run(cluster, node, [tool, "-w", "5"], input="*nat\nCOMMIT\n*filter\nCOMMIT\n*mangle\nCOMMIT\n")
+
+    def add_host_port(self, cluster, node, proto, host_port, address, port):
+        """Publishes a pod on a port of the node the way the portmap CNI plugin does: a rule that is not ours."""
+        chain = "CNI-HOSTPORT-DNAT"
+        self._nat(cluster, node, "-N", chain)
+        for hook in ("PREROUTING", "OUTPUT"):
+            self._nat(cluster, node, "-A", hook, "-m", "addrtype", "--dst-type", "LOCAL", "-j", chain)
+        self._nat(cluster, node, "-A", chain, "-p", proto, "--dport", str(host_port),
+                  "-j", "DNAT", "--to-destination", f"{address}:{port}")
+
+    def remove_host_port(self, cluster, node):
+        chain = "CNI-HOSTPORT-DNAT"
+        for hook in ("PREROUTING", "OUTPUT"):
+            self._nat(cluster, node, "-D", hook, "-m", "addrtype", "--dst-type", "LOCAL", "-j", chain)
+        self._nat(cluster, node, "-F", chain)
+        self._nat(cluster, node, "-X", chain)
+
+    def _nat(self, cluster, node, *arguments):
+        self.run(cluster, node, ["iptables", "-w", "5", "-t", "nat", *arguments])

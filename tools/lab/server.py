@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""A pod: answers every request on its ports with who it is and whom it saw.
+
+    server.py --name web1a --netns kp-123-web1a --tcp 8080,8081 --udp 8080
+
+TCP speaks enough HTTP for curl. UDP answers each datagram with one datagram. The answer is one JSON object:
+    {"pod": "web1a", "port": 8080, "source": "10.244.1.2", "source_port": 40000, "local": "10.244.1.3", "length": 0}
+where port and local are the pod's own end, source is the peer as the pod sees it, and length is the payload's size.
+
+Prints "ready" when every port is open, and ends when its standard input closes, so that no server outlives its lab.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import socket
+import struct
+import sys
+import threading
+
+IPV6_RECVPKTINFO = 49
+IPV6_PKTINFO = 50
+REQUEST_TIMEOUT_S = 10
+
+
+def plain(address):
+    return address.removeprefix("::ffff:")
+
+
+def answer(name, port, peer, local, length):
+    record = {"pod": name, "port": port, "source": plain(peer[0]), "source_port": peer[1],
+              "local": plain(local), "length": length}
+    return json.dumps(record).encode() + b"\n"
+
+
+def listen(kind, port):
+    """One socket for both families; an IPv4 peer shows up as ::ffff:a.b.c.d."""
+    sock = socket.socket(socket.AF_INET6, kind)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    sock.bind(("::", port))
+    return sock
+
+
+def read_request(conn):
+    """Reads one HTTP request and returns the size of its body."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        block = conn.recv(65536)
+        if not block:
+            return len(data)
+        data += block
+    head, _, body = data.partition(b"\r\n\r\n")
+    expected = 0
+    for line in head.split(b"\r\n"):
+        key, _, value = line.partition(b":")
+        if key.lower() == b"content-length":
+            expected = int(value)
+    length = len(body)
+    while length < expected:
+        block = conn.recv(65536)
+        if not block:
+            break
+        length += len(block)
+    return length
+
+
+def serve_connection(name, conn, peer):
+    with conn:
+        try:
+            conn.settimeout(REQUEST_TIMEOUT_S)
+            local = conn.getsockname()
+            body = answer(name, local[1], peer, local[0], read_request(conn))
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+            conn.sendall(head.encode() + b"Connection: close\r\n\r\n" + body)
+        except (OSError, ValueError):
+            pass  # the client went away or sent nonsense; the next one is served all the same
+
+
+def serve_tcp(name, sock):
+    while True:
+        conn, peer = sock.accept()
+        threading.Thread(target=serve_connection, args=(name, conn, peer), daemon=True).start()
+
+
+def serve_udp(name, sock):
+    """Replies from the address that was asked: a node has several, and the reply must match the request's flow."""
+    port = sock.getsockname()[1]
+    while True:
+        try:
+            data, ancillary, _, peer = sock.recvmsg(65536, socket.CMSG_SPACE(20))
+            asked = next(value for level, kind, value in ancillary if kind == IPV6_PKTINFO)
+            local = socket.inet_ntop(socket.AF_INET6, asked[:16])
+            reply = answer(name, port, peer, local, len(data))
+            # Index 0: let routing choose the device; only the source address is pinned.
+            pinned = struct.pack("16sI", asked[:16], 0)
+            sock.sendmsg([reply], [(socket.IPPROTO_IPV6, IPV6_PKTINFO, pinned)], 0, peer)
+        except OSError:
+            continue  # an ICMP error about an earlier reply
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--netns", help="enter this network namespace first")
+    parser.add_argument("--tcp", default="", help="ports, separated by commas")
+    parser.add_argument("--udp", default="", help="ports, separated by commas")
+    args = parser.parse_args()
+
+    if args.netns:
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+        from lab import netns  # noqa: PLC0415  (only needed here; the script also runs alone)
+
+        netns.enter(args.netns)
+    for port in filter(None, args.tcp.split(",")):
+        sock = listen(socket.SOCK_STREAM, int(port))
+        sock.listen(256)
+        threading.Thread(target=serve_tcp, args=(args.name, sock), daemon=True).start()
+    for port in filter(None, args.udp.split(",")):
+        sock = listen(socket.SOCK_DGRAM, int(port))
+        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
+        threading.Thread(target=serve_udp, args=(args.name, sock), daemon=True).start()
+    print("ready", flush=True)
+    sys.stdin.buffer.read()
+    os._exit(0)  # the threads are blocked in the kernel; there is nothing to flush
+
+
+if __name__ == "__main__":
+    main()
