@@ -26,12 +26,11 @@ ServiceEntryPtr ServiceMap::find(const ServiceKey& key) const {
   return at != chunk.end() && (*at)->key == key ? *at : nullptr;
 }
 
-ServiceMap ServiceMap::with(ServiceEntryPtr entry) const {
-  ServiceMap changed = *this;
+void ServiceMap::put(ServiceEntryPtr entry) {
   if (chunks_.empty()) {
-    changed.chunks_.push_back(std::make_shared<const Chunk>(Chunk{std::move(entry)}));
-    changed.size_ = 1;
-    return changed;
+    chunks_.push_back(std::make_shared<const Chunk>(Chunk{std::move(entry)}));
+    size_ = 1;
+    return;
   }
   const size_t index = chunk_of(entry->key);
   Chunk chunk = *chunks_[index];
@@ -40,32 +39,28 @@ ServiceMap ServiceMap::with(ServiceEntryPtr entry) const {
     *at = std::move(entry);
   } else {
     chunk.insert(at, std::move(entry));
-    ++changed.size_;
+    ++size_;
   }
   if (chunk.size() > kMaxChunk) {
     const auto middle = chunk.begin() + kMaxChunk / 2;
     auto upper = std::make_shared<const Chunk>(middle, chunk.end());
     chunk.erase(middle, chunk.end());
-    changed.chunks_.insert(changed.chunks_.begin() + static_cast<ptrdiff_t>(index) + 1,
-                           std::move(upper));
+    chunks_.insert(chunks_.begin() + static_cast<ptrdiff_t>(index) + 1, std::move(upper));
   }
-  changed.chunks_[index] = std::make_shared<const Chunk>(std::move(chunk));
-  return changed;
+  chunks_[index] = std::make_shared<const Chunk>(std::move(chunk));
 }
 
-ServiceMap ServiceMap::without(const ServiceKey& key) const {
-  if (find(key) == nullptr) return *this;
-  ServiceMap changed = *this;
-  --changed.size_;
+void ServiceMap::erase(const ServiceKey& key) {
+  if (find(key) == nullptr) return;
+  --size_;
   const size_t index = chunk_of(key);
   Chunk chunk = *chunks_[index];
   chunk.erase(chunk.begin() + (lower_bound(chunk, key) - chunk.cbegin()));
   if (chunk.empty()) {
-    changed.chunks_.erase(changed.chunks_.begin() + static_cast<ptrdiff_t>(index));
+    chunks_.erase(chunks_.begin() + static_cast<ptrdiff_t>(index));
   } else {
-    changed.chunks_[index] = std::make_shared<const Chunk>(std::move(chunk));
+    chunks_[index] = std::make_shared<const Chunk>(std::move(chunk));
   }
-  return changed;
 }
 
 }  // namespace model

@@ -1,8 +1,8 @@
-// All Services of a snapshot, ordered by namespace and name: a persistent map.
+// All Services of a snapshot, ordered by namespace and name: a map whose copies share what they
+// have in common.
 //
-// A changed copy shares everything but one small chunk with the original, so a change costs the
-// same in a cluster of 100 and of 50,000 Services, and two maps are compared by comparing chunk
-// pointers. A ServiceMap never changes; copies may be used from any thread.
+// Copying is cheap, and changing a copy replaces one small chunk in it, so a snapshot costs the same
+// in a cluster of 100 and of 50,000 Services. Chunks never change: copies may be used from any thread.
 #pragma once
 
 #include <memory>
@@ -27,10 +27,9 @@ class ServiceMap {
   // Null if there is no such Service.
   ServiceEntryPtr find(const ServiceKey& key) const;
 
-  // This map with `entry` added, or in place of the one with its key.
-  ServiceMap with(ServiceEntryPtr entry) const;
-  // This map without that key.
-  ServiceMap without(const ServiceKey& key) const;
+  // Adds the entry, or puts it in place of the one with its key.
+  void put(ServiceEntryPtr entry);
+  void erase(const ServiceKey& key);
 
   // Calls visit(entry) in order.
   template <typename Visit>

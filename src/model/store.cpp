@@ -83,10 +83,10 @@ DirtySet Store::set_slice(const SliceKey& key, std::shared_ptr<const EndpointSli
 
 void Store::replace(ServiceEntry entry) {
   if (entry.service == nullptr && entry.slices.empty()) {
-    state_.services = state_.services.without(entry.key);
+    state_.services.erase(entry.key);
   } else {
     entry.slices.shrink_to_fit();
-    state_.services = state_.services.with(std::make_shared<const ServiceEntry>(std::move(entry)));
+    state_.services.put(std::make_shared<const ServiceEntry>(std::move(entry)));
   }
 }
 

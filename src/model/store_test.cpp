@@ -117,10 +117,10 @@ TEST(ServiceMap, StaysSortedAndCompleteThroughRandomChanges) {
   for (int i = 0; i < 5000; ++i) {
     const std::string name = "ns/s" + std::to_string(random() % 700);
     if (random() % 3 == 0) {
-      map = map.without(key(name));
+      map.erase(key(name));
       model.erase(name);
     } else {
-      map = map.with(std::make_shared<const ServiceEntry>(ServiceEntry{key(name), nullptr, {}}));
+      map.put(std::make_shared<const ServiceEntry>(ServiceEntry{key(name), nullptr, {}}));
       model.insert(name);
     }
   }
