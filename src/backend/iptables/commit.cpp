@@ -14,6 +14,9 @@ constexpr int kResourceProblem = 4;
 
 constexpr std::string_view kWaitSeconds = "5";
 
+// Transactions up to this size are kept until they are committed.
+constexpr size_t kKeptBytes = 1 << 20;
+
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
@@ -104,14 +107,19 @@ Result<std::string> Programs::save(Table table) const {
 
 Result<> Programs::restore(Transaction transaction) const {
   if (transaction.empty()) return {};
+  // Kept to quote from; not for the first sync of a large cluster, which would stand in memory twice.
+  const std::string kept = transaction.bytes() <= kKeptBytes ? transaction.str() : std::string();
   kernel::Command command;
   command.argv = {iptables_ + "-restore", "-w", std::string(kWaitSeconds), "--noflush"};
   command.input = std::move(transaction.pieces);
-  command.timeout =
-      std::chrono::minutes(60);  // iptables-nft needs many minutes for 10,000 Services
+  command.timeout = std::chrono::hours(1);  // iptables-nft needs many minutes for 10,000 Services
   const auto output = TRY(run_program(std::move(command)));
-  if (!output.ok()) return std::unexpected(explain(iptables_ + "-restore", output));
-  return {};
+  if (output.ok()) return {};
+  base::Error error = explain(iptables_ + "-restore", output);
+  if (const auto line = failed_line(output.err); line && !kept.empty()) {
+    error.text += "\n" + lines_around(kept, *line);
+  }
+  return std::unexpected(std::move(error));
 }
 
 Programs::Presence Programs::chain_presence(Table table, std::string_view chain) const {

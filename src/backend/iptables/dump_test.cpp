@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/iptables/tables.h"
+#include "backend/iptables/transaction.h"
 
 namespace iptables {
 namespace {
@@ -68,6 +69,15 @@ TEST(Tables, RejectsWhatTheKernelRejects) {
   EXPECT_EQ(error("*bogus\nCOMMIT\n"), "line 1: no table bogus");
   EXPECT_EQ(error("-A OUTPUT -j DROP\n"), "line 1: outside of a table");
   EXPECT_EQ(error("*nat\n-D OUTPUT -j DROP\nCOMMIT\n"), "line 2: no such rule: -A OUTPUT -j DROP");
+}
+
+TEST(Transaction, QuotesTheLinesAroundTheOneThatFailed) {
+  EXPECT_EQ(failed_line("iptables-restore: line 5 failed\n"), 5U);
+  EXPECT_EQ(failed_line("iptables-restore v1.8.9 (nf_tables): \nline 12: CHAIN_DEL failed"), 12U);
+  EXPECT_EQ(failed_line("the command line is odd"), std::nullopt);
+  EXPECT_EQ(lines_around("a\nb\nc\nd\ne\nf\n", 5), "2: b\n3: c\n4: d\n5: e\n6: f\n7: \n");
+  EXPECT_EQ(lines_around("a\nb", 1), "1: a\n2: b\n");
+  EXPECT_EQ(lines_around("a\nb", 90), "");
 }
 
 TEST(Tables, SaveAndParseAreInverse) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace iptables {
 namespace {
 
@@ -48,6 +50,29 @@ std::string Transaction::str() const {
   out.reserve(bytes());
   for (const auto& piece : pieces)
     out += piece;
+  return out;
+}
+
+std::optional<size_t> failed_line(std::string_view complaint) {
+  // "iptables-restore: line 5 failed", or "line 5: CHAIN_DEL failed (...)" by the nf_tables variant.
+  size_t at = complaint.find("line ");
+  for (; at != std::string_view::npos; at = complaint.find("line ", at + 1)) {
+    const std::string_view rest = complaint.substr(at + 5);
+    const auto number =
+        base::parse_number<size_t>(rest.substr(0, rest.find_first_not_of("0123456789")));
+    if (number && *number > 0) return number;
+  }
+  return std::nullopt;
+}
+
+std::string lines_around(std::string_view text, size_t line) {
+  constexpr size_t kContext = 3;
+  const auto lines = base::split(text, '\n');
+  std::string out;
+  const size_t first = line > kContext ? line - kContext : 1;
+  for (size_t number = first; number <= std::min(line + kContext, lines.size()); ++number) {
+    out += std::to_string(number) + ": " + std::string(lines[number - 1]) + "\n";
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 // applied to a Tables value in a test, and committed. What is printed is what is sent.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,12 @@ struct Transaction {
   size_t bytes() const;
   std::string str() const;
 };
+
+// The line that iptables-restore complains about ("line 5 failed"), if it names one.
+std::optional<size_t> failed_line(std::string_view complaint);
+
+// That line of the text and three on either side, each with its number: for error messages.
+std::string lines_around(std::string_view text, size_t line);
 
 // Collects what is to be done to each table, and puts it into an order that both variants of
 // iptables-restore accept: a chain exists before it is jumped to, and is deleted when nothing
