@@ -85,14 +85,21 @@ void SyncLoop::sync(Family& family) {
   const Time start = Time::clock::now();
   const bool hour_passed =
       start - family.last_full > kMaxInterval && family.backend->wants_hourly_full_sync();
-  const backend::SyncRequest request{snapshot_, std::exchange(family.dirty, {}),
-                                     family.full || hour_passed};
+  backend::SyncRequest request{snapshot_, std::exchange(family.dirty, {}),
+                               family.full || hour_passed};
   family.schedule.started();
   if (!family.synced) {
     klog::info("Starting the first sync", {{"ipFamily", net::name(family.backend->family())},
                                            {"services", snapshot_->services.size()}});
   }
-  const auto report = family.backend->sync(request);
+  auto report = family.backend->sync(request);
+  if (!report && !request.full) {
+    // The kernel is not as we left it; comparing everything with it most often mends that.
+    klog::error("Partial sync failed, trying a full one", report.error().text,
+                {{"ipFamily", net::name(family.backend->family())}});
+    request.full = true;
+    report = family.backend->sync(request);
+  }
   family.schedule.finished(Time::clock::now(), report.has_value());
   if (report) {
     succeeded(family, *report);

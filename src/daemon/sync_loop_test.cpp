@@ -87,16 +87,19 @@ TEST_F(SyncLoopTest, UpdatesWithinTheMinimumIntervalAreOneSync) {
   EXPECT_THAT(state_.requests[1].dirty.services, ElementsAre(key("a/b"), key("a/c")));
 }
 
-TEST_F(SyncLoopTest, AFailureIsRetriedAsAFullSyncAfterTheSyncPeriod) {
+TEST_F(SyncLoopTest, APartialSyncThatFailsIsTriedAsAFullOneAtOnceAndAfterTheSyncPeriod) {
   turn(0, update({"a/a"}));
   state_.fail = true;
   turn(5, update({"a/b"}));
+  ASSERT_EQ(state_.requests.size(), 3U);
+  EXPECT_FALSE(state_.requests[1].full);
+  EXPECT_TRUE(state_.requests[2].full);
   state_.fail = false;
   turn(20);
-  EXPECT_EQ(state_.requests.size(), 2U);
+  EXPECT_EQ(state_.requests.size(), 3U);
   turn(32);
-  ASSERT_EQ(state_.requests.size(), 3U);
-  EXPECT_TRUE(state_.requests[2].full);
+  ASSERT_EQ(state_.requests.size(), 4U);
+  EXPECT_TRUE(state_.requests[3].full);
 }
 
 TEST_F(SyncLoopTest, FlushedRulesAreNoticedEverySyncPeriod) {
