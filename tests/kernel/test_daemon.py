@@ -154,6 +154,7 @@ def test_a_failing_restore_is_told_and_tried_again(daemon, box):
     proxy.write("web.yaml", WEB)
     proxy.wait_for_log("Sync failed", count=2)
     assert "iptables-restore (exit status 1): iptables-restore: line 5 failed" in proxy.log()
+    assert "\t5: :KUBE-" in proxy.log(), "the failing line is quoted"
     assert proxy.has_rule("10.96.0.10/32") is False
     assert proxy.box.rules("ipv6"), "the other family goes on"
     real.unlink()
@@ -167,7 +168,9 @@ def test_a_held_lock_is_told_in_one_line(box, variant):
         pytest.skip("the nf_tables variant takes no lock")
     web = box.file("web.yaml", WEB)
     script = f"mount -t tmpfs none /run && exec flock /run/xtables.lock {boxes.BINARY} apply -f {web} --family ipv4"
-    done = box.run("unshare", "-m", "sh", "-c", script)
+    environment = box.environment()
+    del environment["XTABLES_LOCKFILE"]
+    done = box.run("unshare", "-m", "sh", "-c", script, env=environment)
     assert done.returncode == 1
     assert "another program has held the lock /run/xtables.lock for 5 s; see who with `fuser /run/xtables.lock`" in done.stderr
 

@@ -74,7 +74,8 @@ class Sandbox:
         shutil.rmtree(self.folder)
 
     def environment(self):
-        return dict(os.environ, PATH=f"{self.programs}:{os.environ['PATH']}")
+        """PATH leads to the variant; the lock of iptables-legacy is the box's own."""
+        return dict(os.environ, PATH=f"{self.programs}:{os.environ['PATH']}", XTABLES_LOCKFILE=f"{self.folder}/xtables.lock")
 
     def run(self, *argv, **options):
         """Runs a program inside; returns what subprocess.run returns, with text output captured."""
