@@ -52,6 +52,11 @@ base::Result<> read_all(int fd, const std::string& path, int64_t max_bytes, File
 
 }  // namespace
 
+bool is_link(const std::string& path) {
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+}
+
 Stamp stamp_of(const std::string& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) == 0) return make_stamp(info);
@@ -93,9 +98,10 @@ base::Result<std::vector<std::string>> list_manifests(const std::string& path) {
   std::vector<std::string> files;
   fs::directory_iterator entry(path, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    // The folder itself says what its entries are, on most file systems without a look at them.
     std::error_code unknown;  // then it is not a folder either
-    const bool folder = entry->symlink_status(unknown).type() == fs::file_type::directory;
-    if (!folder && is_manifest_name(entry->path().filename().native())) {
+    if (is_manifest_name(entry->path().filename().native()) &&
+        (entry->is_symlink(unknown) || !entry->is_directory(unknown))) {
       files.push_back(entry->path().native());
     }
   }

@@ -32,6 +32,9 @@ struct Stamp {
   bool operator==(const Stamp&) const = default;
 };
 
+// Whether it is a symbolic link, be it to nowhere.
+bool is_link(const std::string& path);
+
 // Symbolic links are followed.
 Stamp stamp_of(const std::string& path);
 

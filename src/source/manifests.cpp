@@ -77,110 +77,143 @@ std::string Report::str() const {
   return out;
 }
 
-LoadReport Manifests::load() {
+LoadReport Manifests::load(Clock::time_point now) {
   for (auto& [path, file] : files_)
     file.in_flux = true;
-  return rescan();
+  return rescan({}, now);
 }
 
-LoadReport Manifests::rescan(const std::set<FileId>& being_written) {
-  LoadReport out;
+LoadReport Manifests::rescan(const std::set<FileId>& being_written, Clock::time_point now) {
+  Scan scan{being_written, now};
   const auto paths = list_manifests(path_);
   if (!paths) {
-    if (path_trouble_ != paths.error().text) {
-      path_trouble_ = paths.error().text;
-      out.reports.push_back(plain_report(
-          Severity::Error, path_,
-          path_trouble_ + (files_.empty() ? "" : "; everything stays as it was until it can")));
-    }
-    return out;
+    path_trouble(paths.error(), scan);
+    return std::move(scan.out);
   }
+  path_missing_.reset();
   if (!std::exchange(path_trouble_, {}).empty()) {
-    out.reports.push_back(plain_report(Severity::Info, path_, "good again"));
+    scan.out.reports.push_back(plain_report(Severity::Info, path_, "good again"));
   }
-  bool changed = forget_others(*paths);
-  for (const auto& path : *paths) {
-    changed = refresh(path, being_written, out.reports) || changed;
-  }
-  if (changed) merge(out);
-  return out;
+  forget_others(*paths, scan);
+  for (const auto& path : *paths)
+    refresh(path, scan);
+  if (!scan.changed.empty()) merge(scan);
+  return std::move(scan.out);
 }
 
-bool Manifests::forget_others(const std::vector<std::string>& paths) {
-  return std::erase_if(files_, [&](const auto& entry) {
-           return !std::ranges::binary_search(paths, entry.first);
-         }) > 0;
-}
-
-bool Manifests::refresh(const std::string& path, const std::set<FileId>& being_written,
-                        std::vector<Report>& reports) {
-  const Stamp stamp = stamp_of(path);
-  const auto known = files_.find(path);
-  if (known != files_.end() && known->second.stamp == stamp && !known->second.in_flux) return false;
-  if (being_written.contains(stamp.id)) return false;
-
-  File& file = files_[path];
-  file.contents.name = path;
-  auto read = read_file(path, max_file_bytes_);
-  if (!read) {
-    file.stamp = stamp;
-    file.in_flux = false;
-    unreadable(file, read.error().text, reports);
-    return false;
+void Manifests::path_trouble(const base::Error& error, Scan& scan) {
+  if (path_trouble_ == error.text) return;
+  if (error.code == base::ErrorCode::NotFound && !files_.empty() &&
+      may_be_brief(path_missing_, scan)) {
+    return;
   }
-  file.stamp = read->stamp;
-  file.in_flux = read->torn || read->fresh;
-  return !read->torn && take_text(file, read->text, reports);
+  path_trouble_ = error.text;
+  scan.out.reports.push_back(plain_report(
+      Severity::Error, path_,
+      path_trouble_ + (files_.empty() ? "" : "; everything stays as it was until it can")));
 }
 
-void Manifests::unreadable(File& file, std::string text, std::vector<Report>& reports) {
-  file.broken = true;
-  if (!file.contents.objects.empty()) text += "; its objects stay as they were";
-  reports.push_back(plain_report(Severity::Error, file.contents.name, std::move(text)));
-}
-
-void Manifests::tell_if_mended(File& file, std::vector<Report>& reports) {
-  if (!std::exchange(file.broken, !file.good) || file.broken) return;
-  reports.push_back(plain_report(Severity::Info, file.contents.name, "good again"));
-}
-
-bool Manifests::take_text(File& file, const std::string& text, std::vector<Report>& reports) {
-  const size_t hash = std::hash<std::string_view>()(text) | 1;
-  if (hash == file.text_hash) {
-    tell_if_mended(file, reports);
-    return false;
-  }
-  file.text_hash = hash;
-  Reading reading = read_documents(file.contents.name, text, reports);
-  file.good = reading.good;
-  tell_if_mended(file, reports);
-  if (!reading.good && file.ever_good) {
-    reports.push_back(plain_report(Severity::Error, file.contents.name,
-                                   "keeps its last good state until it is mended"));
-    return false;
-  }
-  file.ever_good = reading.good;
-  file.contents.objects = std::move(reading.decoded.objects);
+bool Manifests::may_be_brief(Since& since, Scan& scan) {
+  if (!since) since = scan.now;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*since + kBrief - scan.now);
+  if (left.count() <= 0) return false;
+  auto& look_again = scan.out.look_again;
+  look_again = std::min(left, look_again.value_or(left));
   return true;
 }
 
-void Manifests::merge(LoadReport& out) {
-  std::vector<FileObjects*> all;
-  all.reserve(files_.size());
-  for (auto& [path, file] : files_)
-    all.push_back(&file.contents);
-  auto outcome = merge_.update(all);
-  out.changes = std::move(outcome.changes);
-  for (auto& duplicate : outcome.duplicates) {
-    out.reports.push_back({.severity = Severity::Warning,
-                           .file = std::move(duplicate.loser_file),
-                           .line = duplicate.loser_line,
-                           .object = std::move(duplicate.object),
-                           .field = {},
-                           .text = "is defined again in " + duplicate.winner_file + ":" +
-                                   std::to_string(duplicate.winner_line) +
-                                   ", which is the one that counts"});
+void Manifests::forget_others(const std::vector<std::string>& paths, Scan& scan) {
+  std::vector<std::string> gone;
+  for (auto& [path, file] : files_) {
+    if (std::ranges::binary_search(paths, path)) continue;
+    if (!file.has_objects || !may_be_brief(file.missing, scan)) gone.push_back(path);
   }
+  for (const auto& path : gone)
+    forget(path, scan);
+}
+
+void Manifests::forget(const std::string& path, Scan& scan) {
+  if (files_[path].has_objects) scan.changed.try_emplace(path);
+  files_.erase(path);
+}
+
+void Manifests::refresh(const std::string& path, Scan& scan) {
+  const Stamp stamp = stamp_of(path);
+  File& file = files_[path];
+  const bool has_text = stamp.error == 0 && stamp.size != 0;
+  if (has_text) file.missing.reset();
+  if (file.stamp == stamp && !file.in_flux) return;
+  const bool emptied = stamp.error == 0 && !has_text && file.has_objects;
+  if (emptied && may_be_brief(file.missing, scan)) return;
+  if (scan.being_written.contains(stamp.id)) return;
+
+  auto read = read_file(path, max_file_bytes_);
+  if (!read) return unreadable(path, stamp, read.error(), scan);
+  file.missing.reset();
+  file.stamp = read->stamp;
+  file.in_flux = read->torn || read->fresh;
+  if (!read->torn) take_text(path, file, read->text, scan);
+}
+
+void Manifests::unreadable(const std::string& path, const Stamp& stamp, const base::Error& error,
+                           Scan& scan) {
+  File& file = files_[path];
+  if (error.code == base::ErrorCode::NotFound) {
+    if (file.has_objects && may_be_brief(file.missing, scan)) return;
+    if (!is_link(path)) return forget(path, scan);  // removed since the folder was listed
+  }
+  file.missing.reset();
+  file.stamp = stamp;
+  file.in_flux = false;
+  file.broken = true;
+  std::string text = error.text;
+  if (file.has_objects) text += "; its objects stay as they were";
+  scan.out.reports.push_back(plain_report(Severity::Error, path, std::move(text)));
+}
+
+void Manifests::tell_if_mended(const std::string& path, File& file, Scan& scan) {
+  if (!std::exchange(file.broken, !file.good) || file.broken) return;
+  scan.out.reports.push_back(plain_report(Severity::Info, path, "good again"));
+}
+
+void Manifests::take_text(const std::string& path, File& file, const std::string& text,
+                          Scan& scan) {
+  const size_t hash = std::hash<std::string_view>()(text) | 1;
+  if (hash == file.text_hash) return tell_if_mended(path, file, scan);
+  file.text_hash = hash;
+  Reading reading = read_documents(path, text, scan.out.reports);
+  file.good = reading.good;
+  tell_if_mended(path, file, scan);
+  if (!reading.good && file.ever_good) {
+    scan.out.reports.push_back(
+        plain_report(Severity::Error, path, "keeps its last good state until it is mended"));
+    return;
+  }
+  file.ever_good = reading.good;
+  file.has_objects = !reading.decoded.objects.empty();
+  scan.changed[path] = std::move(reading.decoded.objects);
+}
+
+void Manifests::merge(Scan& scan) {
+  auto outcome = merge_.update(std::move(scan.changed));
+  scan.out.changes = std::move(outcome.changes);
+  for (auto& duplicate : outcome.duplicates) {
+    // Most likely it is on its way from one file to the other.
+    if (is_missing(duplicate.loser_file) || is_missing(duplicate.winner_file)) continue;
+    scan.out.reports.push_back({.severity = Severity::Warning,
+                                .file = std::move(duplicate.loser_file),
+                                .line = duplicate.loser_line,
+                                .object = std::move(duplicate.object),
+                                .field = {},
+                                .text = "is defined again in " + duplicate.winner_file + ":" +
+                                        std::to_string(duplicate.winner_line) +
+                                        ", which is the one that counts"});
+  }
+}
+
+bool Manifests::is_missing(const std::string& path) const {
+  const auto found = files_.find(path);
+  return found != files_.end() && found->second.missing.has_value();
 }
 
 }  // namespace source

@@ -2,6 +2,11 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +16,7 @@ namespace source {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -61,10 +67,23 @@ struct Describe {
 // A folder with its Manifests; paths in reports are cut to the name of the file.
 class ManifestsTest : public testing::Test {
  protected:
+  // As the daemon does: looks again if it is asked to.
   std::vector<std::string> rescan(const std::set<FileId>& being_written = {}) {
-    return take(manifests_.rescan(being_written));
+    std::vector<std::string> changes = rescan_once(being_written);
+    if (!look_again_) return changes;
+    const std::vector<std::string> first_reports = std::exchange(reports_, {});
+    now_ += *look_again_;
+    const std::vector<std::string> more = rescan_once(being_written);
+    EXPECT_EQ(look_again_, std::nullopt);
+    changes.insert(changes.end(), more.begin(), more.end());
+    reports_.insert(reports_.begin(), first_reports.begin(), first_reports.end());
+    return changes;
+  }
+  std::vector<std::string> rescan_once(const std::set<FileId>& being_written = {}) {
+    return take(manifests_.rescan(being_written, now_));
   }
   std::vector<std::string> take(const LoadReport& report) {
+    look_again_ = report.look_again;
     reports_.clear();
     for (const auto& item : report.reports) {
       std::string text = item.str();
@@ -74,6 +93,7 @@ class ManifestsTest : public testing::Test {
       reports_.push_back(text);
     }
     std::vector<std::string> out;
+    out.reserve(report.changes.size());
     for (const auto& change : report.changes)
       out.push_back(std::visit(Describe{}, change));
     return out;
@@ -81,7 +101,9 @@ class ManifestsTest : public testing::Test {
 
   TestFolder folder_;
   Manifests manifests_{folder_.path()};
+  Manifests::Clock::time_point now_;
   std::vector<std::string> reports_;
+  std::optional<std::chrono::milliseconds> look_again_;
 };
 
 TEST_F(ManifestsTest, ReadsTheFilesOfAFolderAndNothingElse) {
@@ -204,7 +226,7 @@ TEST_F(ManifestsTest, AnUnreadableFileIsToldOnceAndKeepsItsObjects) {
   folder_.remove("a.yaml");
   fs::create_symlink("nowhere", folder_.path("a.yaml"));
   EXPECT_THAT(rescan(), IsEmpty());
-  EXPECT_THAT(reports_, ElementsAre("a.yaml: cannot be read: No such file or directory; its "
+  EXPECT_THAT(reports_, ElementsAre("a.yaml: cannot be read: no such file or directory; its "
                                     "objects stay as they were"));
   rescan();
   EXPECT_THAT(reports_, IsEmpty());
@@ -326,7 +348,7 @@ TEST_F(ManifestsTest, IfThePathGoesAwayEverythingStays) {
   fs::rename(folder_.path(), folder_.beside("away"));
   EXPECT_THAT(rescan(), IsEmpty());
   EXPECT_THAT(reports_,
-              ElementsAre(HasSubstr("cannot be read: No such file or directory; everything "
+              ElementsAre(HasSubstr("cannot be read: no such file or directory; everything "
                                     "stays as it was")));
   rescan();
   EXPECT_THAT(reports_, IsEmpty());
@@ -335,10 +357,138 @@ TEST_F(ManifestsTest, IfThePathGoesAwayEverythingStays) {
   EXPECT_THAT(reports_, ElementsAre(HasSubstr("good again")));
 }
 
+TEST_F(ManifestsTest, AFileThatIsTakenAwayAndWrittenAnewKeepsItsServices) {
+  folder_.write("a.yaml", service("a"));
+  rescan();
+  fs::rename(folder_.path("a.yaml"), folder_.path("a.yaml~"));
+  EXPECT_THAT(rescan_once(), IsEmpty());
+  EXPECT_EQ(look_again_, 100ms);
+  now_ += 50ms;
+  folder_.write("a.yaml", service("a", "10.0.0.2"));
+  EXPECT_THAT(rescan_once(), ElementsAre("service default/a 10.0.0.2"));
+  EXPECT_EQ(look_again_, std::nullopt);
+  EXPECT_THAT(reports_, IsEmpty());
+}
+
+TEST_F(ManifestsTest, AFileThatIsEmptiedAndWrittenAnewKeepsItsServices) {
+  folder_.write("a.yaml", service("a"));
+  rescan();
+  folder_.write("a.yaml", "");
+  EXPECT_THAT(rescan_once(), IsEmpty());
+  EXPECT_EQ(look_again_, 100ms);
+  folder_.write("a.yaml", service("a", "10.0.0.2"));
+  EXPECT_THAT(rescan_once(), ElementsAre("service default/a 10.0.0.2"));
+  EXPECT_EQ(look_again_, std::nullopt);
+}
+
+TEST_F(ManifestsTest, AFileThatStaysAwayOrEmptyIsBelievedAfterAMoment) {
+  folder_.write("a.yaml", service("a"));
+  folder_.write("b.yaml", service("b"));
+  rescan();
+  folder_.remove("a.yaml");
+  rescan_once();
+  now_ += 60ms;
+  folder_.write("b.yaml", "");
+  EXPECT_THAT(rescan_once(), IsEmpty());
+  EXPECT_EQ(look_again_, 40ms);
+  now_ += 40ms;
+  EXPECT_THAT(rescan_once(), ElementsAre("-service default/a"));
+  EXPECT_EQ(look_again_, 60ms);
+  now_ += 60ms;
+  EXPECT_THAT(rescan_once(), ElementsAre("-service default/b"));
+  EXPECT_EQ(look_again_, std::nullopt);
+  EXPECT_THAT(reports_, IsEmpty());
+}
+
+TEST_F(ManifestsTest, EachAbsenceIsCountedOnItsOwn) {
+  folder_.write("a.yaml", service("a"));
+  rescan();
+  for (int i = 0; i < 3; ++i) {
+    fs::rename(folder_.path("a.yaml"), folder_.path("a.yaml~"));
+    EXPECT_THAT(rescan_once(), IsEmpty());
+    EXPECT_EQ(look_again_, 100ms);
+    now_ += 60ms;
+    fs::rename(folder_.path("a.yaml~"), folder_.path("a.yaml"));
+    EXPECT_THAT(rescan_once(), IsEmpty());
+  }
+}
+
+TEST_F(ManifestsTest, AFileWithoutObjectsIsNotWaitedFor) {
+  folder_.write("a.yaml", "# nothing here\n");
+  rescan();
+  folder_.remove("a.yaml");
+  rescan_once();
+  EXPECT_EQ(look_again_, std::nullopt);
+}
+
+TEST_F(ManifestsTest, AnObjectThatMovesToANewFileIsNoDuplicate) {
+  folder_.write("a.yaml", service("a"));
+  rescan();
+  folder_.remove("a.yaml");
+  folder_.write("b.yaml", service("a"));
+  EXPECT_THAT(rescan(), IsEmpty());
+  EXPECT_THAT(reports_, IsEmpty());
+}
+
+TEST_F(ManifestsTest, FilesThatComeAndGoAreNoTrouble) {
+  folder_.write("b.yaml", service("b"));
+  rescan();
+  const std::jthread busy([this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      folder_.rename_into_place("a.yaml", service("a"));
+      folder_.remove("a.yaml");
+    }
+  });
+  for (int i = 0; i < 2000; ++i) {
+    now_ += 1s;
+    rescan_once();
+    ASSERT_THAT(reports_, IsEmpty());
+  }
+}
+
+TEST_F(ManifestsTest, ALinkToNowhereIsToldAtOnceIfItWasNeverGood) {
+  fs::create_symlink("nowhere", folder_.path("a.yaml"));
+  EXPECT_THAT(take(manifests_.load(now_)), IsEmpty());
+  EXPECT_THAT(reports_, ElementsAre("a.yaml: cannot be read: no such file or directory"));
+  rescan();
+  EXPECT_THAT(reports_, IsEmpty());
+}
+
+TEST_F(ManifestsTest, ALinkToNowhereForAMomentIsNotTold) {
+  TestFolder::put(folder_.beside("real.yaml"), service("a"));
+  fs::create_symlink("../real.yaml", folder_.path("a.yaml"));
+  rescan();
+  fs::remove(folder_.beside("real.yaml"));
+  EXPECT_THAT(rescan_once(), IsEmpty());
+  EXPECT_THAT(reports_, IsEmpty());
+  EXPECT_EQ(look_again_, 100ms);
+  TestFolder::put(folder_.beside("real.yaml"), service("a", "10.0.0.2"));
+  EXPECT_THAT(rescan_once(), ElementsAre("service default/a 10.0.0.2"));
+  EXPECT_THAT(reports_, IsEmpty());
+}
+
+TEST_F(ManifestsTest, ASingleFileThatIsAwayForAMomentIsNotTold) {
+  folder_.write("objects", service("a"));
+  Manifests manifests(folder_.path("objects"));
+  manifests.load(now_);
+  folder_.remove("objects");
+  EXPECT_THAT(take(manifests.rescan({}, now_)), IsEmpty());
+  EXPECT_THAT(reports_, IsEmpty());
+  EXPECT_EQ(look_again_, 100ms);
+  folder_.write("objects", service("a"));
+  EXPECT_THAT(take(manifests.rescan({}, now_ + 50ms)), IsEmpty());
+  EXPECT_THAT(reports_, IsEmpty());
+  folder_.remove("objects");
+  take(manifests.rescan({}, now_ + 200ms));
+  EXPECT_THAT(reports_, IsEmpty());
+  take(manifests.rescan({}, now_ + 300ms));
+  EXPECT_THAT(reports_, ElementsAre(HasSubstr("everything stays as it was")));
+}
+
 TEST_F(ManifestsTest, APathThatIsNotThereIsTold) {
   Manifests manifests(folder_.path("nowhere"));
   EXPECT_THAT(take(manifests.load()), IsEmpty());
-  EXPECT_THAT(reports_, ElementsAre("nowhere: cannot be read: No such file or directory"));
+  EXPECT_THAT(reports_, ElementsAre("nowhere: cannot be read: no such file or directory"));
 }
 
 }  // namespace

@@ -1,162 +1,192 @@
 #include "source/merge.h"
 
-#include <array>
-#include <string_view>
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace source {
 
 namespace {
 
-using Key = Merge::Key;
 using Kind = Key::Kind;
-using ServicePtr = std::shared_ptr<const model::Service>;
-using SlicePtr = std::shared_ptr<const model::EndpointSlice>;
-using NodePtr = std::shared_ptr<const model::Node>;
-using ServiceCidrPtr = std::shared_ptr<const model::ServiceCidr>;
 
-template <typename... Fs>
-struct Overload : Fs... {
-  using Fs::operator()...;
+// Endpoints, the largest and rarest of all, on their own: the others become smaller.
+struct Pack {
+  decltype(Definition::object) operator()(Endpoints& endpoints) const {
+    return std::make_unique<Endpoints>(std::move(endpoints));
+  }
+  decltype(Definition::object) operator()(auto& object) const { return std::move(object); }
 };
 
-// The identity of a definition.
-Key key_of(const Object& object) {
-  return std::visit(
-      Overload{
-          [](const ServicePtr& service) {
-            return Key{Kind::Service, service->key.ns, service->key.name};
-          },
-          [](const SlicePtr& slice) { return Key{Kind::Slice, slice->service.ns, slice->name}; },
-          [](const NodePtr& node) { return Key{Kind::Node, "", node->name}; },
-          [](const ServiceCidrPtr& cidr) { return Key{Kind::ServiceCidr, "", cidr->name}; },
-          [](const Endpoints& endpoints) {
-            return Key{Kind::Endpoints, endpoints.key.ns, endpoints.key.name};
-          },
-      },
-      object.any);
-}
-
-Key slice_key(const model::EndpointSlice& slice) {
-  return {Kind::Slice, slice.service.ns, slice.name, slice.service.name};
-}
-
-std::string describe(const Key& key) {
-  constexpr std::array<std::string_view, 5> kNames{"Node", "ServiceCIDR", "Service",
-                                                   "EndpointSlice", "Endpoints"};
-  std::string out(kNames[static_cast<size_t>(key.kind)]);
-  out += ' ';
-  if (!key.ns.empty()) out += key.ns + "/";
-  return out + key.name;
-}
-
-model::Change deletion(const Key& key) {
-  switch (key.kind) {
-    case Kind::Node:
-      return model::NodeDeleted{key.name};
-    case Kind::ServiceCidr:
-      return model::ServiceCidrDeleted{key.name};
-    case Kind::Service:
-      return model::ServiceDeleted{{key.ns, key.name}};
-    case Kind::Slice:
-    case Kind::Endpoints:
-      break;
+Definitions::Files definitions_of(Merge::Files files) {
+  Definitions::Files out;
+  for (auto& [name, objects] : files) {
+    auto& definitions = out[name];
+    definitions.reserve(objects.size());
+    for (Object& object : objects)
+      definitions.push_back({std::visit(Pack(), object.any), nullptr, object.at.line});
   }
-  return model::SliceDeleted{{{key.ns, key.service}, key.name}};
+  return out;
 }
 
-template <typename Held>
-bool equal_values(const Held& a, const Held& b) {
-  if (a.index() != b.index()) return false;
-  return std::visit(
-      [&](const auto& left) {
-        const auto& right = *std::get_if<std::decay_t<decltype(left)>>(&b);
-        return left == right || *left == *right;
-      },
-      a);
+void sort_unique(std::vector<Key>& keys) {
+  std::ranges::sort(keys);
+  const auto rest = std::ranges::unique(keys);
+  keys.erase(rest.begin(), rest.end());
 }
 
-template <typename Held>
-model::Change as_change(const Held& held) {
-  return std::visit([](const auto& object) { return model::Change(object); }, held);
-}
+struct HandedOutKey {
+  Key operator()(const ServicePtr* service) const {
+    return {Kind::Service, (*service)->key.ns, (*service)->key.name};
+  }
+  Key operator()(const SlicePtr* slice) const {
+    return {Kind::Slice, (*slice)->service.ns, (*slice)->name, (*slice)->service.name};
+  }
+  Key operator()(const NodePtr* node) const { return {Kind::Node, "", (*node)->name}; }
+  Key operator()(const ServiceCidrPtr* cidr) const {
+    return {Kind::ServiceCidr, "", (*cidr)->name};
+  }
+};
+
+struct Deletion {
+  model::Change operator()(const ServicePtr* service) const {
+    return model::ServiceDeleted{(*service)->key};
+  }
+  model::Change operator()(const SlicePtr* slice) const {
+    return model::SliceDeleted{{(*slice)->service, (*slice)->name}};
+  }
+  model::Change operator()(const NodePtr* node) const { return model::NodeDeleted{(*node)->name}; }
+  model::Change operator()(const ServiceCidrPtr* cidr) const {
+    return model::ServiceCidrDeleted{(*cidr)->name};
+  }
+};
+
+// If both are equal, the first takes the place of the second as well.
+struct KeepIfEqual {
+  template <typename Ptr>
+  bool operator()(Ptr* before, Ptr* after) const {
+    if (*before != *after && **before != **after) return false;
+    *after = *before;
+    return true;
+  }
+  // REQUIRES: both have the same key.
+  bool operator()(auto*, auto*) const { return false; }
+};
 
 }  // namespace
 
-std::map<Key, Merge::Definition> Merge::winners(const std::vector<FileObjects*>& files,
-                                                std::vector<Duplicate>& news) {
-  std::map<Key, Definition> out;
-  std::set<std::string> duplicates;
-  for (FileObjects* file : files) {
-    for (Object& object : file->objects) {
-      const Definition definition{&file->name, &object};
-      const auto [entry, fresh] = out.try_emplace(key_of(object), definition);
-      if (fresh) continue;
-      const Definition loser = std::exchange(entry->second, definition);
-      std::string what = describe(entry->first);
-      std::string id = what + '\n' + *loser.file + '\n' + file->name;
-      if (!told_duplicates_.contains(id) && !duplicates.contains(id)) {
-        news.push_back(
-            {std::move(what), *loser.file, loser.object->at.line, file->name, object.at.line});
-      }
-      duplicates.insert(std::move(id));
-    }
-  }
-  told_duplicates_ = std::move(duplicates);
-  return out;
+bool Merge::SameStory::operator()(const Duplicate& a, const Duplicate& b) const {
+  return std::tie(a.object, a.loser_file, a.winner_file) <
+         std::tie(b.object, b.loser_file, b.winner_file);
 }
 
-std::map<Key, Merge::Wanted> Merge::wanted(const std::map<Key, Definition>& winners) {
-  std::map<Key, Wanted> out;
-  std::set<model::ServiceKey> with_slices;
-  const auto add = [&out](Key key, const auto& object, Object* origin) {
-    // The winners come in order, so that this is nearly always at the end.
-    out.insert_or_assign(out.end(), std::move(key), Wanted{Held(object), origin});
-  };
-  const bool any_endpoints =
-      !winners.empty() && winners.rbegin()->first.kind == Key::Kind::Endpoints;
-  for (const auto& [key, definition] : winners) {
-    Object* origin = definition.object;
-    if (const auto* slice = std::get_if<SlicePtr>(&origin->any)) {
-      if (any_endpoints) with_slices.insert((*slice)->service);
-      add(slice_key(**slice), *slice, origin);
-    } else if (const auto* service = std::get_if<ServicePtr>(&origin->any)) {
-      add(key, *service, origin);
-    } else if (const auto* node = std::get_if<NodePtr>(&origin->any)) {
-      add(key, *node, origin);
-    } else if (const auto* cidr = std::get_if<ServiceCidrPtr>(&origin->any)) {
-      add(key, *cidr, origin);
-    } else if (!with_slices.contains(std::get<Endpoints>(origin->any).key)) {
-      // Kind::Endpoints is behind Kind::Slice: by now all slices are known.
-      for (const auto& part : std::get<Endpoints>(origin->any).slices) {
-        add(slice_key(*part), part, nullptr);
-      }
-    }
-  }
-  return out;
-}
+Merge::Outcome Merge::update(Files changed) {
+  Definitions::Files files = definitions_of(std::move(changed));
+  const std::vector<Key> keys = touched(files);
+  const View before = look_at(keys);
+  definitions_.swap(files, keys);  // the old ones live on in `files`: `before` points there
+  const View after = look_at(keys);
 
-Merge::Outcome Merge::update(const std::vector<FileObjects*>& files) {
   Outcome outcome;
-  auto fresh = wanted(winners(files, outcome.duplicates));
-  for (const auto& [key, held] : handed_out_) {
-    if (!fresh.contains(key)) outcome.changes.push_back(deletion(key));
-  }
-  std::map<Key, Held> next;
-  for (auto& [key, wanted] : fresh) {
-    const auto before = handed_out_.find(key);
-    if (before != handed_out_.end() && equal_values(before->second, wanted.held)) {
-      wanted.held = before->second;
-      if (wanted.origin != nullptr) {
-        std::visit([&](const auto& object) { wanted.origin->any = object; }, wanted.held);
-      }
-    } else {
-      outcome.changes.push_back(as_change(wanted.held));
-    }
-    next.emplace_hint(next.end(), key, std::move(wanted.held));
-  }
-  handed_out_ = std::move(next);
+  std::ranges::set_difference(after.duplicates, before.duplicates,
+                              std::back_inserter(outcome.duplicates), SameStory());
+  std::ranges::sort(outcome.duplicates, {}, [](const Duplicate& duplicate) {
+    return std::tie(duplicate.winner_file, duplicate.winner_line);
+  });
+  outcome.changes = diff(before.handed_out, after.handed_out);
   return outcome;
+}
+
+// What these files define, now and then, and the Endpoints that may begin or cease to count.
+std::vector<Key> Merge::touched(const Definitions::Files& changed) const {
+  std::vector<Key> keys;
+  const auto add = [&](const std::vector<Definition>& definitions) {
+    for (const Definition& definition : definitions) {
+      keys.push_back(definition.key());
+      touch_endpoints(definition, keys);
+    }
+  };
+  for (const auto& [name, definitions] : changed) {
+    add(definitions);
+    const auto known = definitions_.files().find(name);
+    if (known != definitions_.files().end()) add(known->second);
+  }
+  sort_unique(keys);
+
+  // A slice of another file counts as soon as that of a changed one is gone, and the other way.
+  std::vector<Definition*> found;
+  const size_t size = keys.size();
+  for (size_t i = 0; i < size; ++i) {
+    if (keys[i].kind != Kind::Slice) continue;
+    definitions_.find(keys[i], found);
+    for (const Definition* definition : found)
+      touch_endpoints(*definition, keys);
+  }
+  if (keys.size() > size) sort_unique(keys);
+  return keys;
+}
+
+void Merge::touch_endpoints(const Definition& definition, std::vector<Key>& keys) const {
+  const auto* slice = std::get_if<SlicePtr>(&definition.object);
+  if (slice == nullptr) return;
+  const Key endpoints{Kind::Endpoints, (*slice)->service.ns, (*slice)->service.name};
+  if (definitions_.contains(endpoints)) keys.push_back(endpoints);
+}
+
+Merge::View Merge::look_at(const std::vector<Key>& keys) const {
+  View view;
+  std::vector<Definition*> found;
+  for (const Key& key : keys) {
+    definitions_.find(key, found);
+    if (found.empty()) continue;
+    for (size_t i = 1; i < found.size(); ++i) {
+      const Definition& loser = *found[i - 1];
+      const Definition& winner = *found[i];
+      view.duplicates.insert({key.str(), *loser.file, loser.line, *winner.file, winner.line});
+    }
+    hand_out(*found.back(), view.handed_out);
+  }
+  // Only the slices of Endpoints are not where they belong yet.
+  if (!std::ranges::is_sorted(view.handed_out, {}, key_of)) {
+    std::ranges::sort(view.handed_out, {}, key_of);
+  }
+  return view;
+}
+
+void Merge::hand_out(Definition& winner, std::vector<Place>& out) const {
+  const auto add = [&]<typename T>(T& object) {
+    if constexpr (!std::is_same_v<T, std::unique_ptr<Endpoints>>) {
+      out.emplace_back(&object);
+    } else if (!definitions_.has_slices(object->key)) {
+      for (SlicePtr& slice : object->slices)
+        out.emplace_back(&slice);
+    }
+  };
+  std::visit(add, winner.object);
+}
+
+Key Merge::key_of(const Place& place) { return std::visit(HandedOutKey(), place); }
+
+std::vector<model::Change> Merge::diff(const std::vector<Place>& before,
+                                       const std::vector<Place>& after) {
+  std::vector<model::Change> deletions;
+  std::vector<model::Change> others;
+  auto old = before.begin();
+  for (const Place& place : after) {
+    const Key key = key_of(place);
+    for (; old != before.end() && key_of(*old) < key; ++old)
+      deletions.push_back(std::visit(Deletion(), *old));
+    const bool known = old != before.end() && key_of(*old) == key;
+    if (known && std::visit(KeepIfEqual(), *old++, place)) continue;
+    others.push_back(std::visit([](auto* object) { return model::Change(*object); }, place));
+  }
+  for (; old != before.end(); ++old)
+    deletions.push_back(std::visit(Deletion(), *old));
+  std::ranges::move(others, std::back_inserter(deletions));
+  return deletions;
 }
 
 }  // namespace source

@@ -2,8 +2,8 @@
 // changed since the last time.
 #pragma once
 
+#include <cstdint>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <variant>
@@ -11,14 +11,9 @@
 
 #include "model/change.h"
 #include "source/decode.h"
+#include "source/definitions.h"
 
 namespace source {
-
-// The objects of one file; the name is for messages.
-struct FileObjects {
-  std::string name;
-  std::vector<Object> objects;
-};
 
 // An object that is defined twice; told once, as long as it stays so.
 struct Duplicate {
@@ -29,55 +24,53 @@ struct Duplicate {
   uint32_t winner_line = 0;
 };
 
-// Remembers what was handed out. Lives on the loop thread.
+// Keeps all objects, each in memory once. Lives on the loop thread.
 //
-// - The last definition wins, in the order of files and of the objects in them.
+// - The last definition wins, in the order of the names of files and of the objects in them.
 // - Endpoints count only for a Service that has no EndpointSlice in any file.
 // - An object that is equal to what was handed out before is no change.
+//
+// What was handed out is not written down, as it follows from the definitions: an update looks at
+// the objects that it touches, takes in the new definitions, looks again, and tells the difference.
 class Merge {
  public:
+  // Objects by the name of their file.
+  using Files = std::map<std::string, std::vector<Object>>;
+
   struct Outcome {
     std::vector<model::Change> changes;  // deletions first, then nodes, CIDRs, services, slices
     std::vector<Duplicate> duplicates;   // the new ones
   };
 
-  // Objects in `files` that did not change are replaced by the very ones handed out before, so
-  // that they are in memory once.
-  Outcome update(const std::vector<FileObjects*>& files);
-
-  // What a change is about. A slice has two names: as a definition it is namespace and name; as
-  // something handed out its service is part of it, as that is how the model files it.
-  struct Key {
-    enum class Kind : uint8_t { Node, ServiceCidr, Service, Slice, Endpoints };
-    Kind kind = Kind::Node;
-    std::string ns;
-    std::string name;
-    std::string service = {};
-
-    auto operator<=>(const Key&) const = default;
-  };
+  // From now on these files say this; one that is gone has no objects. Costs in proportion to the
+  // objects of these files, before and after, whatever there is in others.
+  Outcome update(Files changed);
 
  private:
-  using Held =
-      std::variant<std::shared_ptr<const model::Service>,
-                   std::shared_ptr<const model::EndpointSlice>, std::shared_ptr<const model::Node>,
-                   std::shared_ptr<const model::ServiceCidr>>;
-  struct Definition {
-    const std::string* file = nullptr;
-    Object* object = nullptr;
-  };
-  // What should be handed out, and where it came from (nullptr: from Endpoints).
-  struct Wanted {
-    Held held;
-    Object* origin = nullptr;
+  // Where something that is handed out stands in a definition.
+  using Place = std::variant<ServicePtr*, SlicePtr*, NodePtr*, ServiceCidrPtr*>;
+
+  // At another line it is still the same story.
+  struct SameStory {
+    bool operator()(const Duplicate& a, const Duplicate& b) const;
   };
 
-  std::map<Key, Definition> winners(const std::vector<FileObjects*>& files,
-                                    std::vector<Duplicate>& news);
-  static std::map<Key, Wanted> wanted(const std::map<Key, Definition>& winners);
+  // How some objects stand at a moment.
+  struct View {
+    std::vector<Place> handed_out;  // by key
+    std::set<Duplicate, SameStory> duplicates;
+  };
 
-  std::map<Key, Held> handed_out_;
-  std::set<std::string> told_duplicates_;
+  std::vector<Key> touched(const Definitions::Files& changed) const;
+  void touch_endpoints(const Definition& definition, std::vector<Key>& keys) const;
+  View look_at(const std::vector<Key>& keys) const;
+  void hand_out(Definition& winner, std::vector<Place>& out) const;
+
+  static Key key_of(const Place& place);
+  static std::vector<model::Change> diff(const std::vector<Place>& before,
+                                         const std::vector<Place>& after);
+
+  Definitions definitions_;
 };
 
 }  // namespace source

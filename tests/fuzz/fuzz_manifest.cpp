@@ -72,10 +72,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   // The same objects once more are no change; none at all takes each of them away.
   source::Merge merge;
-  source::FileObjects file{"a.yaml", std::move(decoded.objects)};
-  const auto first = merge.update({&file});
+  const auto first = merge.update({{"a.yaml", decoded.objects}});
   CHECK(first.changes.size() <= 3 * size);
-  CHECK(merge.update({&file}).changes.empty());
-  CHECK(merge.update({}).changes.size() == first.changes.size());
+  CHECK(merge.update({{"a.yaml", decoded.objects}}).changes.empty());
+  CHECK(merge.update({{"a.yaml", {}}}).changes.size() == first.changes.size());
   return 0;
 }
