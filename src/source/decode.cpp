@@ -112,6 +112,10 @@ class Decoder {
 
   void list(const Field& root, std::string_view api_version, std::string_view kind,
             const std::string& path) {
+    if (std::ranges::count(*root.value().as_object(), "items", &codec::Member::name) > 1) {
+      root["items"].error("key \"items\" already set in map");
+      return;
+    }
     Inherited inherited;
     if (kind != "List") inherited = {api_version, kind.substr(0, kind.size() - 4)};
     const Field items = root["items"];

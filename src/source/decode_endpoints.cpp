@@ -1,7 +1,9 @@
 // EndpointSlice, and the older Endpoints that becomes slices.
 
 #include <array>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "base/text.h"
 #include "source/checks.h"
@@ -18,8 +20,8 @@ constexpr std::string_view kHeadlessLabel = "service.kubernetes.io/headless";
 constexpr size_t kMaxEndpoints = 1000;
 constexpr size_t kMaxPorts = 20000;
 
-// EndpointSlice::intern searches the text each time; a slice with a thousand nodes deserves a
-// table. REQUIRES: the names live as long as this does (they stand in the document).
+// Puts names into the slice's text, each once. REQUIRES: the names live as long as this does (they
+// stand in the document).
 class Names {
  public:
   explicit Names(model::EndpointSlice& slice) : slice_(slice) {}
@@ -64,11 +66,22 @@ void decode_port(std::vector<model::EndpointPort>& out, const Field& field) {
   out.push_back(std::move(port));
 }
 
+// As the API server has it. Repeated ports would multiply with the endpoints.
+void check_distinct(const std::vector<model::EndpointPort>& ports, const Field& field) {
+  std::set<std::pair<std::string_view, net::Protocol>> seen;
+  for (const auto& port : ports) {
+    if (seen.emplace(port.name, port.protocol).second) continue;
+    field.error("two ports have the name " + base::quote(port.name) + " and the same protocol");
+    return;
+  }
+}
+
 std::vector<model::EndpointPort> decode_ports(const Field& object) {
   std::vector<model::EndpointPort> ports;
   const Field field = object["ports"];
   if (too_many(field, kMaxPorts)) return ports;
   field.each_object([&](const Field& port) { decode_port(ports, port); });
+  check_distinct(ports, field);
   return ports;
 }
 

@@ -9,7 +9,6 @@ namespace source {
 namespace {
 
 constexpr std::string_view kProxyNameLabel = "service.kubernetes.io/service-proxy-name";
-constexpr std::string_view kHeadlessLabel = "service.kubernetes.io/headless";
 constexpr std::string_view kNone = "None";
 constexpr int64_t kDefaultAffinityTimeout = 10800;
 constexpr int64_t kMaxAffinityTimeout = 86400;
@@ -46,9 +45,7 @@ model::SkipReason skip_reason(const Field& labels, std::string_view cluster_ip,
   if (const Field label = labels[kProxyNameLabel]; label.present()) {
     return model::SkipReason::OtherProxy;
   }
-  if (const Field label = labels[kHeadlessLabel]; label.present() || cluster_ip == kNone) {
-    return model::SkipReason::Headless;
-  }
+  if (cluster_ip == kNone) return model::SkipReason::Headless;
   if (cluster_ip.empty()) return model::SkipReason::NoClusterIp;
   if (type == model::ServiceType::ExternalName) return model::SkipReason::ExternalName;
   return model::SkipReason::None;
@@ -194,6 +191,10 @@ void decode_policies(model::Service& service, const Field& spec) {
   service.external_policy_local = one_of(external, {"Cluster", "Local"}) == "Local";
   service.internal_policy_local = one_of(internal, {"Cluster", "Local"}) == "Local";
   service.health_check_node_port = port_or_zero(health_check);
+  if (service.type == model::ServiceType::LoadBalancer && service.external_policy_local &&
+      service.health_check_node_port == 0) {
+    health_check.warn("Service has no healthcheck nodeport");
+  }
 }
 
 }  // namespace

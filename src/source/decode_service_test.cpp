@@ -97,8 +97,9 @@ TEST(DecodeService, SaysWhyAServiceIsNotProxied) {
             model::SkipReason::ExternalName);
   EXPECT_EQ(service("clusterIP: 10.0.0.1", "{service.kubernetes.io/service-proxy-name: ''}").skip,
             model::SkipReason::OtherProxy);
+  // That label counts for slices only.
   EXPECT_EQ(service("clusterIP: 10.0.0.1", "{service.kubernetes.io/headless: ''}").skip,
-            model::SkipReason::Headless);
+            model::SkipReason::None);
 }
 
 TEST(DecodeService, FindsTheClusterIpOfEachFamily) {
