@@ -35,15 +35,13 @@ class Backend {
 
   virtual net::Family family() const = 0;
 
-  // Brings the kernel in line with the snapshot. After an error the kernel holds what it held
-  // before, and the next sync compares everything.
+  // Brings the kernel in line with the snapshot. Each table changes as a whole or not at all; after
+  // an error the next sync compares everything.
   virtual base::Result<SyncReport> sync(const SyncRequest& request) = 0;
 
-  // Did somebody else remove our rules? False also if that cannot be told now.
-  virtual bool flushed() = 0;
-
-  // More than that since the last full sync asks for another one.
-  virtual bool wants_hourly_full_sync() const = 0;
+  // Did somebody else remove our rules? False also if that cannot be told now. A thorough look may
+  // cost a second in a large cluster.
+  virtual bool flushed(bool thorough) = 0;
 };
 
 }  // namespace backend

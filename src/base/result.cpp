@@ -4,6 +4,8 @@
 
 #include <system_error>
 
+#include "base/text.h"
+
 namespace base {
 
 Error errno_error(std::string_view what, int number) {
@@ -29,7 +31,10 @@ Error errno_error(std::string_view what, int number) {
     default:
       break;
   }
-  return Error{code, std::string(what) + ": " + std::generic_category().message(number)};
+  // Messages of kube-proxy have them in lower case: "open /x: no such file or directory".
+  std::string reason = std::generic_category().message(number);
+  reason[0] = lower(reason.substr(0, 1))[0];
+  return Error{code, std::string(what) + ": " + reason};
 }
 
 std::unexpected<Error> fail_errno(std::string_view what) {

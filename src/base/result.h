@@ -44,7 +44,7 @@ inline std::unexpected<Error> fail(ErrorCode code, std::string text) {
   return std::unexpected(Error{code, std::move(text)});
 }
 
-// An error made from errno: "WHAT: No such file or directory".
+// An error made from errno: "WHAT: no such file or directory".
 std::unexpected<Error> fail_errno(std::string_view what);
 Error errno_error(std::string_view what, int number);
 

@@ -67,10 +67,10 @@ int apply(const Arguments& arguments) {
     }
   }
   for (const auto& notice : support.notices)
-    complain(notice);
+    complain(notice.str());
   if (served == 0) status = 1;
-  print(arguments.json ? "{\"mode\":\"iptables\",\"families\":[" + out + "]}\n" : out);
-  return status;
+  return print(arguments.json ? "{\"mode\":\"iptables\",\"families\":[" + out + "]}\n" : out,
+               status);
 }
 
 }  // namespace cli

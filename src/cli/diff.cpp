@@ -170,11 +170,13 @@ int diff(const Arguments& arguments) {
   const auto support = proxyd::probe_families();
   std::string out;
   int status = 0;
-  bool trouble = !world->complete || (!support.v4 && !support.v6);
+  bool trouble = !world->complete;
+  size_t served = 0;
   for (const auto& notice : support.notices)
-    complain(notice);
+    complain(notice.str());
   for (const auto family : arguments.families) {
     if (!(family == net::Family::V4 ? support.v4 : support.v6)) continue;
+    ++served;
     const auto change = diff_family(*world, family);
     if (!change) {
       complain(std::string(net::name(family)) + ": " + change.error().text);
@@ -184,8 +186,8 @@ int diff(const Arguments& arguments) {
     if (!change->empty()) status = 1;
     out += arguments.json ? (out.empty() ? "\n  " : ",\n  ") + as_json(*change) : as_text(*change);
   }
-  print(arguments.json ? "{\"mode\":\"iptables\",\"families\":[" + out + "]}\n" : out);
-  return trouble ? kTrouble : status;
+  out = arguments.json ? "{\"mode\":\"iptables\",\"families\":[" + out + "]}\n" : out;
+  return print(out, trouble || served == 0 ? kTrouble : status);
 }
 
 }  // namespace cli

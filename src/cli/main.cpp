@@ -1,10 +1,16 @@
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "cli/commands.h"
 #include "config/options.h"
 #include "daemon/daemon.h"
@@ -31,10 +37,12 @@ int command_failed(const std::string& why) {
 }
 
 int write_config(const config::Options& options) {
+  errno = 0;
   std::ofstream file(options.write_config_to, std::ios::binary | std::ios::trunc);
   file << config::write_yaml(options.config);
   file.close();
-  if (!file) return command_failed("open " + options.write_config_to + ": cannot write");
+  if (!file)
+    return command_failed(base::errno_error("open " + options.write_config_to, errno).text);
   klog::info("Wrote configuration", {{"file", options.write_config_to}});
   return 0;
 }
@@ -82,16 +90,25 @@ int subcommand_main(const std::string& name, int (*command)(const cli::Arguments
     return name == "diff" ? 2 : 1;
   }
   if (arguments->help) {
-    cli::print(cli::help_text(name));
-    return 0;
+    return cli::print(cli::help_text(name));
   }
   return command(*arguments);
+}
+
+// What may be odd about the process that started us.
+void prepare_process() {
+  ::signal(SIGPIPE, SIG_IGN);  // a program that stops reading is an error we handle
+  ::signal(SIGCHLD, SIG_DFL);  // if it is inherited as ignored, children leave no exit status
+  // With a standard descriptor closed, its number would go to the next file that is opened.
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) ::open("/dev/null", O_RDWR);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  ::signal(SIGPIPE, SIG_IGN);  // a program that stops reading is an error we handle
+  prepare_process();
   std::vector<std::string> args(argv + 1, argv + argc);
   const std::pair<const char*, int (*)(const cli::Arguments&)> commands[] = {
       {"render", cli::render}, {"apply", cli::apply}, {"diff", cli::diff}};
@@ -100,5 +117,9 @@ int main(int argc, char** argv) {
     args.erase(args.begin());
     return subcommand_main(name, command, args);
   }
-  return daemon_main(args);
+  const int status = daemon_main(args);
+  std::fflush(nullptr);
+  // As kube-proxy does, without waiting for a program that is writing rules: it commits or it does
+  // not, and the next start finds out.
+  std::_Exit(status);
 }

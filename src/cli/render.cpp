@@ -2,7 +2,6 @@
 
 #include "backend/iptables/diff.h"
 #include "backend/iptables/tables.h"
-#include "base/check.h"
 #include "cli/commands.h"
 #include "codec/json.h"
 #include "kernel/netfilter.h"
@@ -22,8 +21,7 @@ Result<iptables::Tables> tables_for(const World& world, const iptables::Settings
   const auto transaction =
       iptables::diff_full({*world.snapshot, context, options, node_ports}, {}, ledger);
   iptables::Tables tables = iptables::Tables::empty();
-  const auto applied = tables.apply(transaction.str());
-  CHECK(applied);  // our own transaction, on empty tables
+  TRY(tables.apply(transaction.str()));
   return tables;
 }
 
@@ -137,8 +135,8 @@ int render(const Arguments& arguments) {
     if (!made) return complain(made.error().text), 1;
     tables.push_back(std::move(*made));
   }
-  print(arguments.json ? as_json(*world, arguments, tables) : as_text(arguments, tables));
-  return world->complete ? 0 : 1;
+  return print(arguments.json ? as_json(*world, arguments, tables) : as_text(arguments, tables),
+               world->complete ? 0 : 1);
 }
 
 }  // namespace cli

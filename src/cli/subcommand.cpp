@@ -96,13 +96,16 @@ Result<base::Fd> copy_of_stdin() {
   base::Fd file(::memfd_create("manifests", MFD_CLOEXEC));
   if (!file) return base::fail_errno("memfd_create");
   std::array<char, 65536> buffer;
-  while (true) {
+  // One byte too many is told as for any file that is too large.
+  for (int64_t total = 0; total <= source::Manifests::kMaxFileBytes;) {
     const ssize_t size = ::read(STDIN_FILENO, buffer.data(), buffer.size());
     if (size < 0) return base::fail_errno("standard input");
     if (size == 0) return file;
     if (::write(file.get(), buffer.data(), static_cast<size_t>(size)) != size)
       return base::fail_errno("memfd");
+    total += size;
   }
+  return file;
 }
 
 // Reads the manifests into the world; what is wrong with them is told on stderr.
@@ -117,6 +120,12 @@ void read_manifests(const std::string& path, model::Store& store, World& world) 
   for (auto& change : loaded.changes)
     store.fold(std::move(change));
   world.snapshot = store.snapshot();
+  world.snapshot->services.for_each([](const model::ServiceEntryPtr& entry) {
+    if (entry->service != nullptr && entry->service->skip == model::SkipReason::NoClusterIp &&
+        entry->service->type != model::ServiceType::ExternalName) {
+      complain("Service " + entry->key.str() + ": spec.clusterIP is empty: not proxied");
+    }
+  });
 }
 
 // Notices about the configuration file; "Using iptables proxy" is no news here.
@@ -184,6 +193,7 @@ Result<World> load_world(const Arguments& arguments) {
                 "proxy mode \"" + world.config.mode +
                     "\" is not built into this version yet; mode iptables is");
   }
+  TRY(proxyd::check_interface_names(world.config));
   const std::string name = TRY(proxyd::node_name(world.config));
   model::Store store(name);
   if (arguments.manifests == "-") {
@@ -203,6 +213,11 @@ void complain(std::string_view text) {
   std::fprintf(stderr, "kube-proxy: %.*s\n", static_cast<int>(text.size()), text.data());
 }
 
-void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+int print(std::string_view text, int status) {
+  const size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
+  if (written == text.size() && std::fflush(stdout) == 0) return status;
+  complain(base::errno_error("standard output", errno).text);
+  return 1;
+}
 
 }  // namespace cli

@@ -40,7 +40,7 @@ base::Result<World> load_world(const Arguments& arguments);
 // One line on stderr: "kube-proxy: TEXT".
 void complain(std::string_view text);
 
-// Writes to stdout, all of it.
-void print(std::string_view text);
+// Writes to stdout and returns `status`; 1, with a complaint, if that fails (a full disk).
+int print(std::string_view text, int status = 0);
 
 }  // namespace cli

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 
 #include "base/fd.h"
 #include "base/text.h"
@@ -22,25 +21,16 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 
-// "open /x: no such file or directory", in Go's words.
-std::unexpected<base::Error> fail_file(std::string_view verb, const std::string& path) {
-  const int number = errno;
-  std::string reason = std::generic_category().message(number);
-  reason[0] = base::lower(reason.substr(0, 1))[0];
-  const auto code = number == ENOENT ? ErrorCode::NotFound : ErrorCode::System;
-  return base::fail(code, std::string(verb) + " " + path + ": " + reason);
-}
-
 Result<std::string> read_file(const std::string& path) {
   const base::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return fail_file("open", path);
+  if (!fd) return base::fail_errno("open " + path);
   std::string text;
   char buffer[16384];
   while (true) {
     const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
     if (got == 0) return text;
     if (got > 0) text.append(buffer, static_cast<size_t>(got));
-    if (got < 0 && errno != EINTR) return fail_file("read", path);
+    if (got < 0 && errno != EINTR) return base::fail_errno("read " + path);
   }
 }
 

@@ -1,9 +1,11 @@
 #include "daemon/daemon.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include <boost/asio/io_context.hpp>
@@ -30,6 +32,8 @@ namespace asio = boost::asio;
 using base::ErrorCode;
 using base::Result;
 
+using Mailbox = std::shared_ptr<event::Mailbox<Update>>;
+
 // inotify is a hint: now and then the folder is looked through anyway.
 constexpr std::chrono::seconds kRescan{30};
 
@@ -51,24 +55,49 @@ void tell(const source::Report& report) {
   }
 }
 
+// Services that are not proxied, as kube-proxy words it.
+void tell_skipped(const model::Change& change) {
+  const auto* service = std::get_if<std::shared_ptr<const model::Service>>(&change);
+  if (service == nullptr || (*service)->skip == model::SkipReason::None) return;
+  const bool external_name = (*service)->type == model::ServiceType::ExternalName;
+  klog::verbose(3,
+                external_name ? "Skipping service due to Type=ExternalName"
+                              : "Skipping service due to cluster IP",
+                {{"service", (*service)->key.str()}});
+}
+
+model::DirtySet fold_all(std::vector<model::Change> changes, model::Store& store) {
+  model::DirtySet dirty;
+  for (auto& change : changes) {
+    tell_skipped(change);
+    dirty.merge(store.fold(std::move(change)));
+  }
+  return dirty;
+}
+
 // The loop thread: reads manifests, folds them into the store, and hands updates to the sync thread.
 class Loop {
  public:
   Loop(const config::Options& options, model::Store& store, source::Manifests& manifests,
-       event::Mailbox<Update>& mailbox)
+       const std::vector<Mailbox>& mailboxes)
       : options_(options),
         store_(store),
         manifests_(manifests),
-        mailbox_(mailbox),
+        mailboxes_(mailboxes),
         timer_(io_),
+        soon_(io_),
         manifest_events_(io_),
         config_events_(io_) {
     if (const auto node = store_.snapshot()->node; node != nullptr) at_start_ = *node;
   }
 
   // Runs until something ends the daemon.
-  Result<> run() {
-    if (const auto watching = watch_config(); !watching) return watching;
+  Result<> run(std::optional<ConfigWatch> config_watch) {
+    config_watch_ = std::move(config_watch);
+    if (config_watch_) {
+      TRY(assign(config_events_, config_watch_->fd()));
+      wait_for_config();
+    }
     watch_manifests();
     rescan_later();
     io_.run();
@@ -76,11 +105,11 @@ class Loop {
   }
 
  private:
-  Result<> watch_config() {
-    if (options_.config_file.empty()) return {};
-    config_watch_ = TRY(ConfigWatch::open(options_.config_file));
-    config_events_.assign(::dup(config_watch_->fd()));
-    wait_for_config();
+  // Asio closes what it is given: it gets a copy.
+  static Result<> assign(asio::posix::stream_descriptor& events, int fd) {
+    const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0) return base::fail_errno("duplicate a descriptor");
+    events.assign(copy);
     return {};
   }
 
@@ -102,7 +131,9 @@ class Loop {
       return;
     }
     manifest_watch_.emplace(std::move(*watch));
-    manifest_events_.assign(::dup(manifest_watch_->fd()));
+    if (const auto assigned = assign(manifest_events_, manifest_watch_->fd()); !assigned) {
+      return end(assigned.error().text);
+    }
     // Between the first reading and this watch something may have changed.
     refresh();
     wait_for_manifests();
@@ -113,8 +144,17 @@ class Loop {
                                 [this](const auto& error) {
                                   if (error) return;
                                   if (manifest_watch_->drain()) refresh();
+                                  tell_trouble();
                                   wait_for_manifests();
                                 });
+  }
+
+  // Once for each: the watch may have run out of what the kernel allows.
+  void tell_trouble() {
+    if (manifest_watch_->trouble() == trouble_) return;
+    trouble_ = manifest_watch_->trouble();
+    if (!trouble_.empty())
+      klog::warning("Changes may be seen late, up to 30 s, ignoring", {{"err", trouble_}});
   }
 
   void rescan_later() {
@@ -126,16 +166,22 @@ class Loop {
     });
   }
 
+  void look_again_after(std::chrono::milliseconds time) {
+    soon_.expires_after(time);
+    soon_.async_wait([this](const auto& error) {
+      if (!error) refresh();
+    });
+  }
+
   void refresh() {
     const auto start = std::chrono::steady_clock::now();
     auto report =
         manifest_watch_ ? manifests_.rescan(manifest_watch_->being_written()) : manifests_.rescan();
     for (const auto& one : report.reports)
       tell(one);
+    if (report.look_again) look_again_after(*report.look_again);
     const auto read = std::chrono::steady_clock::now();
-    model::DirtySet dirty;
-    for (auto& change : report.changes)
-      dirty.merge(store_.fold(std::move(change)));
+    model::DirtySet dirty = fold_all(std::move(report.changes), store_);
     if (dirty.empty()) return;
     if (dirty.node) check_node();
     Update update{store_.snapshot(), std::move(dirty)};
@@ -143,7 +189,8 @@ class Loop {
                   {{"services", update.dirty.services.size()},
                    {"readMs", ms(read - start)},
                    {"foldMs", ms(std::chrono::steady_clock::now() - read)}});
-    mailbox_.put(std::move(update));
+    for (const auto& mailbox : mailboxes_)
+      mailbox->put(update);
   }
 
   // Parity: what was read from the Node at start stays in force; podCIDRs are reason to start anew.
@@ -165,18 +212,20 @@ class Loop {
   const config::Options& options_;
   model::Store& store_;
   source::Manifests& manifests_;
-  event::Mailbox<Update>& mailbox_;
+  const std::vector<Mailbox>& mailboxes_;
   asio::io_context io_{1};
-  asio::steady_timer timer_;
+  asio::steady_timer timer_;  // the next regular look
+  asio::steady_timer soon_;   // a look that a reading asked for
   std::optional<ConfigWatch> config_watch_;
   std::optional<source::Watch> manifest_watch_;
   asio::posix::stream_descriptor manifest_events_;  // own copies of the watches' descriptors
   asio::posix::stream_descriptor config_events_;
   model::Node at_start_;
   std::string ending_;
+  std::string trouble_;  // told
 };
 
-// Which families to serve, primary one first.
+// Which families to serve, IPv4 first.
 Result<std::vector<net::Family>> choose_families(const NodeFacts& node) {
   const FamilySupport support = probe_families();
   if (!support.v4 && !support.v6) {
@@ -184,7 +233,7 @@ Result<std::vector<net::Family>> choose_families(const NodeFacts& node) {
                       "iptables is not available on this host : " + support.iptables_error);
   }
   for (const auto& notice : support.notices)
-    klog::info(notice);
+    klog::info(notice.message, notice.fields);
   const bool primary_works = node.primary == net::Family::V4 ? support.v4 : support.v6;
   if (!primary_works) {
     return base::fail(ErrorCode::Unsupported, "no support for primary IP family \"" +
@@ -252,16 +301,26 @@ void clean_other_modes() {
   }
 }
 
+// NodeIPs=["10.0.0.1","fd00::1"]; a loopback address stands for one that is not known.
+klog::Field ip_list(std::string_view key, std::span<const net::IpAddr> ips) {
+  klog::Field field(key, "[");
+  for (const auto& ip : ips) {
+    if (ip.is_loopback()) continue;
+    if (field.value.size() > 1) field.value += ',';
+    field.value += '"' + ip.str() + '"';
+  }
+  field.value += ']';
+  field.quoted = false;
+  return field;
+}
+
 Result<NodeFacts> find_node(const config::Config& config, const std::string& name,
                             const model::Node* object) {
   NodeFacts node = resolve_node(config, name, object, TRY(kernel::interface_addresses()));
   if (object == nullptr)
     klog::info("No Node object with this name, using the addresses of the interfaces",
                {{"node", name}});
-  std::string ips;
-  for (const auto& ip : node.ips)
-    ips += (ips.empty() ? "" : " ") + ip.str();
-  klog::info("Successfully retrieved NodeIPs", {{"NodeIPs", ips}});
+  klog::info("Successfully retrieved NodeIPs", {ip_list("NodeIPs", node.ips)});
   if (node.primary_undetermined) {
     klog::info(
         "Can't determine this node's IP, assuming loopback; if this is incorrect, please set the "
@@ -281,6 +340,7 @@ Result<> check_options(const config::Options& options) {
                       "the Kubernetes API as a source is not built into this version yet; give a "
                       "file or folder of manifests with --manifests");
   }
+  TRY(check_interface_names(options.config));
   // Without them there would be no Services, and all rules of an earlier run would go.
   if (::access(options.manifests.c_str(), R_OK) != 0)
     return base::fail_errno("manifests " + options.manifests);
@@ -292,26 +352,31 @@ Result<> check_options(const config::Options& options) {
   return {};
 }
 
+// The thread owns what it works with: when the daemon ends, nobody waits for a program that is
+// still writing rules.
+void start_sync_thread(std::unique_ptr<backend::Backend> backend, const config::Config& config,
+                       Mailbox mailbox) {
+  SyncLoop loop(std::move(backend), {config.min_sync_period, config.sync_period});
+  std::thread([loop = std::move(loop), mailbox = std::move(mailbox)]() mutable {
+    loop.run(*mailbox);
+  }).detach();
+}
+
 Update read_all(source::Manifests& manifests, model::Store& store) {
   auto loaded = manifests.load();
   for (const auto& report : loaded.reports)
     tell(report);
-  model::DirtySet dirty;
-  for (auto& change : loaded.changes)
-    dirty.merge(store.fold(std::move(change)));
+  model::DirtySet dirty = fold_all(std::move(loaded.changes), store);
   klog::info("Read the manifests", {{"services", store.snapshot()->services.size()}});
   return {store.snapshot(), std::move(dirty)};
-}
-
-Result<> tune_conntrack(const config::Config& config) {
-  for (const auto& line : TRY(set_conntrack(config.conntrack)))
-    klog::info(line);
-  return {};
 }
 
 }  // namespace
 
 Result<> run(const config::Options& options) {
+  // From here on a written configuration file counts, even if the start takes long.
+  std::optional<ConfigWatch> config_watch;
+  if (!options.config_file.empty()) config_watch = TRY(ConfigWatch::open(options.config_file));
   TRY(check_options(options));
   const config::Config& config = options.config;
   clean_other_modes();
@@ -324,7 +389,7 @@ Result<> run(const config::Options& options) {
 
   // the node, and what is set on it
   const NodeFacts node = TRY(find_node(config, name, first.snapshot->node.get()));
-  TRY_CONTEXT(tune_conntrack(config),
+  TRY_CONTEXT(set_conntrack(config.conntrack),
               "could not set conntrack parameters from kube-proxy configuration");
   auto backends = TRY(make_backends(config, node));
   if (options.init_only) {
@@ -339,15 +404,14 @@ Result<> run(const config::Options& options) {
     klog::verbose(2, "Failed to set OOM score, ignoring", {{"err", set.error().text}});
   }
 
-  // model -> plan -> backend -> kernel, on the sync thread
-  event::Mailbox<Update> mailbox;
-  SyncLoop sync(std::move(backends), {config.min_sync_period, config.sync_period}, mailbox);
-  mailbox.put(std::move(first));
-  const std::jthread sync_thread([&] { sync.run(); });
-
-  const auto ended = Loop(options, store, manifests, mailbox).run();
-  mailbox.close();
-  return ended;
+  // model -> plan -> backend -> kernel, a thread for each family
+  std::vector<Mailbox> mailboxes;
+  for (auto& backend : backends) {
+    mailboxes.push_back(std::make_shared<event::Mailbox<Update>>());
+    start_sync_thread(std::move(backend), config, mailboxes.back());
+    mailboxes.back()->put(first);
+  }
+  return Loop(options, store, manifests, mailboxes).run(std::move(config_watch));
 }
 
 bool clean_up_everything() {

@@ -1,5 +1,6 @@
 #include "daemon/node_facts.h"
 
+#include <net/if.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -111,6 +112,17 @@ NodeFacts resolve_node(const config::Config& config, const std::string& name,
   }
   facts.primary_undetermined = facts.ips[index(facts.primary)].is_loopback();
   return facts;
+}
+
+base::Result<> check_interface_names(const config::Config& config) {
+  const auto check = [](const std::string& key, const std::string& name) -> base::Result<> {
+    const auto odd = [](char c) { return c <= ' ' || c == '/' || c == '"' || c == 0x7f; };
+    if (name.size() < IFNAMSIZ && std::ranges::none_of(name, odd)) return {};
+    return base::fail(base::ErrorCode::Invalid,
+                      key + ": " + base::quote(name) + " is no name that an interface can have");
+  };
+  TRY(check("detectLocal.bridgeInterface", config.detect_local.bridge_interface));
+  return check("detectLocal.interfaceNamePrefix", config.detect_local.interface_name_prefix);
 }
 
 NodePortRange node_port_range(const config::Config& config, const NodeFacts& node, Family family) {

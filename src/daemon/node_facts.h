@@ -1,4 +1,5 @@
-// What this node is, from the configuration, its Node object and its interfaces. Pure.
+// What this node is, from the configuration, its Node object and its interfaces. Pure, but for
+// node_name(), which asks for the host's name.
 #pragma once
 
 #include <array>
@@ -32,6 +33,9 @@ base::Result<std::string> node_name(const config::Config& config);
 NodeFacts resolve_node(const config::Config& config, const std::string& name,
                        const model::Node* node,
                        const std::vector<kernel::InterfaceAddress>& addresses);
+
+// Interface names get into rules: they must be such as the kernel has them.
+base::Result<> check_interface_names(const config::Config& config);
 
 // Where node ports are open: the CIDRs of one family, or everywhere.
 struct NodePortRange {

@@ -13,7 +13,6 @@ using build::cidr;
 using build::ip;
 using net::Family;
 using testing::ElementsAre;
-using testing::Field;
 using testing::IsEmpty;
 using testing::Pair;
 
@@ -108,6 +107,17 @@ TEST(LocalTraffic, IsRecognisedAsConfigured) {
   EXPECT_EQ(local_traffic(config, f, Family::V4).interface, "veth+");
   config.detect_local_mode = "NodeCIDR";
   EXPECT_EQ(local_traffic(config, f, Family::V4).by, iptables::LocalTraffic::By::Nothing);
+}
+
+TEST(LocalTraffic, InterfaceNamesMustBeSuchAsTheKernelHasThem) {
+  auto config = defaults();
+  EXPECT_TRUE(check_interface_names(config));
+  config.detect_local.bridge_interface = "cni0";
+  EXPECT_TRUE(check_interface_names(config));
+  for (const auto* name : {"a b", "a\nb", "a/b", "sixteen-letters-"}) {
+    config.detect_local.bridge_interface = name;
+    EXPECT_FALSE(check_interface_names(config)) << name;
+  }
 }
 
 std::vector<std::string> texts(const config::Config& config, const NodeFacts& f, bool dual) {

@@ -7,6 +7,7 @@
 
 #include "backend/iptables/commit.h"
 #include "kernel/sysctl.h"
+#include "log/log.h"
 
 namespace proxyd {
 namespace {
@@ -23,21 +24,22 @@ Result<bool> set_if_different(const std::string& name, int64_t value) {
   return true;
 }
 
-Result<> grow_hash(int64_t max, std::vector<std::string>& told) {
+Result<> grow_hash(int64_t max) {
   const std::string text = TRY(kernel::read_small_file(kHashSize));
   const int64_t wanted = max / 4;
   if (std::strtoll(text.c_str(), nullptr, 10) >= wanted) return {};
-  told.push_back("Setting conntrack hashsize to " + std::to_string(wanted));
+  klog::info("Setting conntrack hashsize", {{"conntrackHashsize", wanted}});
   return kernel::write_small_file(kHashSize, std::to_string(wanted));
 }
 
-bool kernel_has_ipv6(std::vector<std::string>& notices) {
+bool kernel_has_ipv6(std::vector<FamilySupport::Notice>& notices) {
+  const klog::Fields v6{{"ipFamily", net::name(net::Family::V6)}};
   if (::access("/proc/net/if_inet6", F_OK) != 0) {
-    notices.push_back("No kernel support for family IPv6");
+    notices.push_back({"No kernel support for family", v6});
     return false;
   }
   if (kernel::read_sysctl("net/ipv6/conf/all/disable_ipv6").value_or(0) == 1) {
-    notices.push_back("Kernel support disabled for family IPv6");
+    notices.push_back({"Kernel support disabled for family", v6});
     return false;
   }
   return true;
@@ -71,19 +73,27 @@ std::vector<std::pair<std::string, int64_t>> conntrack_sysctls(const config::Con
   return sysctls;
 }
 
-Result<std::vector<std::string>> set_conntrack(const config::Conntrack& conntrack) {
-  std::vector<std::string> told;
+Result<> set_conntrack(const config::Conntrack& conntrack) {
   const int cpus = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  const int64_t max = conntrack_max(conntrack, cpus);
+  if (max > 0) klog::info("Setting nf_conntrack_max", {{"nfConntrackMax", max}});
   for (const auto& [name, value] : conntrack_sysctls(conntrack, cpus)) {
-    if (TRY(set_if_different(name, value)))
-      told.push_back("Set sysctl " + name + " to " + std::to_string(value));
+    if (TRY(set_if_different(name, value))) {
+      klog::info("Set sysctl", {{"entry", name}, {"value", value}});
+    }
   }
-  if (const int64_t max = conntrack_max(conntrack, cpus); max > 0) TRY(grow_hash(max, told));
-  return told;
+  return max > 0 ? grow_hash(max) : Result<>();
 }
 
 Result<> set_oom_score(int32_t adjustment) {
   return kernel::write_small_file("/proc/self/oom_score_adj", std::to_string(adjustment));
+}
+
+std::string FamilySupport::Notice::str() const {
+  std::string out = message;
+  for (const auto& field : fields)
+    out += (field.key == "error" ? ": " : " ") + field.value;
+  return out;
 }
 
 FamilySupport probe_families() {
@@ -92,8 +102,8 @@ FamilySupport probe_families() {
     const auto works = iptables::Programs(family).probe();
     if (!works) {
       support.iptables_error = works.error().text;
-      support.notices.push_back("No iptables support for family " + std::string(net::name(family)) +
-                                ": " + works.error().text);
+      support.notices.push_back({"No iptables support for family",
+                                 {{"ipFamily", net::name(family)}, {"error", works.error().text}}});
     }
     (family == net::Family::V4 ? support.v4 : support.v6) = works.has_value();
   }

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "config/config.h"
+#include "log/log.h"
 
 namespace proxyd {
 
@@ -19,8 +20,8 @@ int64_t conntrack_max(const config::Conntrack& conntrack, int cpus);
 std::vector<std::pair<std::string, int64_t>> conntrack_sysctls(const config::Conntrack& conntrack,
                                                                int cpus);
 
-// Writes those that differ; returns lines to log. Any failure is an error.
-base::Result<std::vector<std::string>> set_conntrack(const config::Conntrack& conntrack);
+// Writes those that differ, and logs each. Any failure is an error.
+base::Result<> set_conntrack(const config::Conntrack& conntrack);
 
 // Best effort.
 base::Result<> set_oom_score(int32_t adjustment);
@@ -30,7 +31,13 @@ base::Result<> set_oom_score(int32_t adjustment);
 struct FamilySupport {
   bool v4 = false;
   bool v6 = false;
-  std::vector<std::string> notices;
+  struct Notice {
+    std::string message;
+    klog::Fields fields;
+
+    std::string str() const;  // for people
+  };
+  std::vector<Notice> notices;
   std::string iptables_error;  // of the last family that failed
 };
 FamilySupport probe_families();

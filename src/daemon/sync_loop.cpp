@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "log/log.h"
 
@@ -22,96 +23,86 @@ double ms(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
+// Periods longer than the maximum interval mean that interval; adding them to a time could overflow.
+SyncLoop::Periods bounded(SyncLoop::Periods periods) {
+  periods.sync = std::min<Schedule::Duration>(periods.sync, SyncLoop::kMaxInterval);
+  return periods;
+}
+
 }  // namespace
 
-SyncLoop::SyncLoop(std::vector<std::unique_ptr<backend::Backend>> backends, Periods periods,
-                   event::Mailbox<Update>& mailbox)
-    : periods_(periods), mailbox_(mailbox) {
-  const Time now = Schedule::Time::clock::now();
-  for (auto& backend : backends) {
-    const Schedule::Periods intervals{periods.min_sync, periods.sync, kMaxInterval};
-    families_.push_back(Family{.backend = std::move(backend),
-                               .schedule = Schedule(intervals, now),
-                               .dirty = {},
-                               .last_full = now,
-                               .next_check = now + periods.sync});
+SyncLoop::SyncLoop(std::unique_ptr<backend::Backend> backend, Periods periods,
+                   std::function<Time()> clock)
+    : backend_(std::move(backend)),
+      periods_(bounded(periods)),
+      clock_(std::move(clock)),
+      schedule_({periods_.min_sync, periods_.sync, kMaxInterval}, clock_()),
+      last_full_(clock_()),
+      next_check_(clock_() + periods_.sync) {}
+
+void SyncLoop::run(event::Mailbox<Update>& mailbox) {
+  Time next = clock_();
+  while (true) {
+    auto update = mailbox.take_until(next);
+    if (mailbox.closed()) return;
+    next = turn(std::move(update));
   }
 }
 
-void SyncLoop::run() {
-  Time next = Time::clock::now();
-  while (!mailbox_.closed()) {
-    auto update = mailbox_.take_until(next);
-    if (mailbox_.closed()) return;
-    next = turn(Time::clock::now(), std::move(update));
+SyncLoop::Time SyncLoop::turn(std::optional<Update> update) {
+  if (update) {
+    snapshot_ = std::move(update->snapshot);
+    dirty_.merge(std::move(update->dirty));
+    schedule_.request();
   }
+  if (snapshot_ == nullptr) return clock_() + kMaxInterval;
+  if (clock_() >= next_check_) check_for_flush();
+  if (schedule_.due(clock_())) sync();
+  return std::min(schedule_.next(), next_check_);
 }
 
-SyncLoop::Time SyncLoop::turn(Time now, std::optional<Update> update) {
-  if (update) take_in(std::move(*update));
-  Time next = now + kMaxInterval;
-  if (snapshot_ == nullptr) return next;
-  for (Family& family : families_) {
-    if (now >= family.next_check) check_for_flush(family, now);
-    if (family.schedule.due(now)) sync(family);
-    next = std::min({next, family.schedule.next(), family.next_check});
+void SyncLoop::check_for_flush() {
+  if (backend_->flushed(quick_checks_ > 0)) {
+    klog::verbose(2, "Reloading after iptables flush", {family_field()});
+    full_ = true;
+    quick_checks_ = kQuickChecks;
+    sync();
   }
-  return next;
+  const bool quick = quick_checks_ > 0;
+  if (quick) --quick_checks_;
+  next_check_ =
+      clock_() + (quick ? std::min<Schedule::Duration>(kQuickCheck, periods_.sync) : periods_.sync);
 }
 
-void SyncLoop::take_in(Update update) {
-  snapshot_ = std::move(update.snapshot);
-  for (Family& family : families_) {
-    family.dirty.merge(update.dirty);
-    family.schedule.request();
+void SyncLoop::sync() {
+  const bool hour_passed = clock_() - last_full_ >= kMaxInterval;
+  backend::SyncRequest request{snapshot_, std::exchange(dirty_, {}), full_ || hour_passed};
+  schedule_.started();
+  if (!synced_) {
+    klog::info("Starting the first sync",
+               {family_field(), {"services", snapshot_->services.size()}});
   }
-}
-
-void SyncLoop::check_for_flush(Family& family, Time now) {
-  if (family.backend->flushed()) {
-    klog::verbose(2, "Reloading after iptables flush",
-                  {{"ipFamily", net::name(family.backend->family())}});
-    family.full = true;
-    family.quick_checks = kQuickChecks;
-    sync(family);
-  }
-  const bool quick = family.quick_checks > 0;
-  if (quick) --family.quick_checks;
-  family.next_check =
-      now + (quick ? std::min<Schedule::Duration>(kQuickCheck, periods_.sync) : periods_.sync);
-}
-
-void SyncLoop::sync(Family& family) {
-  const Time start = Time::clock::now();
-  const bool hour_passed =
-      start - family.last_full > kMaxInterval && family.backend->wants_hourly_full_sync();
-  backend::SyncRequest request{snapshot_, std::exchange(family.dirty, {}),
-                               family.full || hour_passed};
-  family.schedule.started();
-  if (!family.synced) {
-    klog::info("Starting the first sync", {{"ipFamily", net::name(family.backend->family())},
-                                           {"services", snapshot_->services.size()}});
-  }
-  auto report = family.backend->sync(request);
+  auto report = backend_->sync(request);
   if (!report && !request.full) {
     // The kernel is not as we left it; comparing everything with it most often mends that.
-    klog::error("Partial sync failed, trying a full one", report.error().text,
-                {{"ipFamily", net::name(family.backend->family())}});
+    klog::error("Partial sync failed, trying a full one", report.error().text, {family_field()});
     request.full = true;
-    report = family.backend->sync(request);
+    report = backend_->sync(request);
   }
-  family.schedule.finished(Time::clock::now(), report.has_value());
+  schedule_.finished(clock_(), report.has_value());
   if (report) {
-    succeeded(family, *report);
+    succeeded(*report);
   } else {
-    failed(family, report.error());
+    failed(report.error());
   }
 }
 
-void SyncLoop::succeeded(Family& family, const backend::SyncReport& report) {
-  if (report.full) family.last_full = Time::clock::now();
-  family.full = false;
-  const klog::Fields fields{{"ipFamily", net::name(family.backend->family())},
+void SyncLoop::succeeded(const backend::SyncReport& report) {
+  if (report.full) last_full_ = clock_();
+  full_ = false;
+  for (const auto& warning : report.warnings)
+    klog::warning(warning, {family_field()});
+  const klog::Fields fields{family_field(),
                             {"full", report.full},
                             {"chains", report.chains},
                             {"rules", report.rules},
@@ -119,26 +110,24 @@ void SyncLoop::succeeded(Family& family, const backend::SyncReport& report) {
                             {"observeMs", ms(report.observe)},
                             {"prepareMs", ms(report.prepare)},
                             {"commitMs", ms(report.commit)}};
-  for (const auto& warning : report.warnings)
-    klog::warning(warning);
-  if (!std::exchange(family.synced, true)) {
-    klog::info("Synced rules", fields);
-  } else if (family.failures > 0) {
+  if (std::exchange(failures_, 0) > 0) {
     klog::info("Sync works again", fields);
+  } else if (!synced_) {
+    klog::info("Synced rules", fields);
   } else {
     klog::verbose(2, "Synced rules", fields);
   }
-  family.failures = 0;
+  synced_ = true;
   if (report.bytes > kTrimBytes) ::malloc_trim(0);
 }
 
-void SyncLoop::failed(Family& family, const base::Error& error) {
-  family.full = true;
-  ++family.failures;
+void SyncLoop::failed(const base::Error& error) {
+  full_ = true;
+  ++failures_;
   klog::error("Sync failed", error.text,
-              {{"ipFamily", net::name(family.backend->family())},
-               {"retryingTime", std::min<Schedule::Duration>(periods_.sync, kMaxInterval)},
-               {"failures", family.failures}});
+              {family_field(), {"retryingTime", periods_.sync}, {"failures", failures_}});
 }
+
+klog::Field SyncLoop::family_field() const { return {"ipFamily", net::name(backend_->family())}; }
 
 }  // namespace proxyd

@@ -1,13 +1,19 @@
-// The sync thread: takes what the loop thread has put into the mailbox and brings the kernel in
-// line, family by family.
+// The sync thread of one IP family: takes what the loop thread has put into its mailbox and brings
+// the kernel in line.
+//
+// Families have a thread each, so that a program which hangs for one does not keep the other from
+// being served.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
-#include <vector>
+#include <optional>
 
 #include "backend/backend.h"
 #include "daemon/schedule.h"
 #include "event/mailbox.h"
+#include "log/log.h"
 #include "model/store.h"
 
 namespace proxyd {
@@ -27,7 +33,7 @@ class SyncLoop {
  public:
   using Time = Schedule::Time;
 
-  // A run at least this often, and a full one if the backend wants it.
+  // A run at least this often, and a full one.
   static constexpr std::chrono::hours kMaxInterval{1};
 
   struct Periods {
@@ -35,39 +41,35 @@ class SyncLoop {
     Schedule::Duration sync;  // retry after a failure, and how often to look for flushed rules
   };
 
-  SyncLoop(std::vector<std::unique_ptr<backend::Backend>> backends, Periods periods,
-           event::Mailbox<Update>& mailbox);
+  SyncLoop(std::unique_ptr<backend::Backend> backend, Periods periods,
+           std::function<Time()> clock = &Time::clock::now);
 
   // Runs until the mailbox is closed.
-  void run();
+  void run(event::Mailbox<Update>& mailbox);
 
-  // One turn at `now`: takes in `update`, if there is one, and runs whatever is due. Returns when
-  // to come back at the latest. For tests; run() calls it.
-  Time turn(Time now, std::optional<Update> update);
+  // One turn: takes in `update`, if there is one, and runs whatever is due. Returns when to come
+  // back at the latest. run() calls it.
+  Time turn(std::optional<Update> update);
 
  private:
-  struct Family {
-    std::unique_ptr<backend::Backend> backend;
-    Schedule schedule;
-    model::DirtySet dirty;
-    bool full = true;
-    Time last_full;
-    Time next_check;       // for flushed rules
-    int quick_checks = 0;  // checks left at the short interval after a flush
-    int failures = 0;      // in a row
-    bool synced = false;   // once, at least
-  };
+  void check_for_flush();
+  void sync();
+  void succeeded(const backend::SyncReport& report);
+  void failed(const base::Error& error);
+  klog::Field family_field() const;
 
-  void take_in(Update update);
-  void check_for_flush(Family& family, Time now);
-  void sync(Family& family);
-  void succeeded(Family& family, const backend::SyncReport& report);
-  void failed(Family& family, const base::Error& error);
-
-  std::vector<Family> families_;
+  std::unique_ptr<backend::Backend> backend_;
   Periods periods_;
-  event::Mailbox<Update>& mailbox_;
-  model::SnapshotPtr snapshot_;
+  std::function<Time()> clock_;
+  Schedule schedule_;
+  model::SnapshotPtr snapshot_;  // null until the first update
+  model::DirtySet dirty_;
+  bool full_ = true;  // the next sync compares everything
+  Time last_full_;
+  Time next_check_;       // for flushed rules
+  int quick_checks_ = 0;  // checks left at the short interval after a flush
+  int failures_ = 0;      // in a row
+  bool synced_ = false;   // once, at least
 };
 
 }  // namespace proxyd

@@ -9,6 +9,7 @@ namespace proxyd {
 namespace {
 
 using build::key;
+using std::chrono::hours;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -20,6 +21,7 @@ class FakeBackend : public backend::Backend {
     std::vector<backend::SyncRequest> requests;
     bool fail = false;
     bool flushed = false;
+    int checks = 0;
   };
   explicit FakeBackend(State& state) : state_(state) {}
 
@@ -30,8 +32,10 @@ class FakeBackend : public backend::Backend {
     state_.flushed = false;
     return backend::SyncReport{.full = request.full, .warnings = {}};
   }
-  bool flushed() override { return state_.flushed; }
-  bool wants_hourly_full_sync() const override { return true; }
+  bool flushed(bool) override {
+    ++state_.checks;
+    return state_.flushed;
+  }
 
  private:
   State& state_;
@@ -39,12 +43,9 @@ class FakeBackend : public backend::Backend {
 
 class SyncLoopTest : public testing::Test {
  protected:
-  SyncLoopTest() : loop_(backends(), {seconds(1), seconds(30)}, mailbox_) {}
-
-  std::vector<std::unique_ptr<backend::Backend>> backends() {
-    std::vector<std::unique_ptr<backend::Backend>> list;
-    list.push_back(std::make_unique<FakeBackend>(state_));
-    return list;
+  SyncLoop loop(Schedule::Duration sync_period = seconds(30)) {
+    return SyncLoop(std::make_unique<FakeBackend>(state_), {seconds(1), sync_period},
+                    [this] { return now_; });
   }
   Update update(std::initializer_list<const char*> services) {
     Update made{std::make_shared<const model::Snapshot>(), {}};
@@ -52,71 +53,94 @@ class SyncLoopTest : public testing::Test {
       made.dirty.services.insert(key(name));
     return made;
   }
-  // A turn some time from now: the loop itself looks at the real clock when a run ends.
-  SyncLoop::Time turn(int s, std::optional<Update> letter = std::nullopt) {
-    return loop_.turn(start_ + seconds(s), std::move(letter));
+  // A turn that many seconds after the start.
+  SyncLoop::Time turn(SyncLoop& loop, int s, std::optional<Update> letter = std::nullopt) {
+    now_ = start_ + seconds(s);
+    return loop.turn(std::move(letter));
+  }
+  std::vector<bool> full_or_not() const {
+    std::vector<bool> out;
+    for (const auto& request : state_.requests)
+      out.push_back(request.full);
+    return out;
   }
 
   FakeBackend::State state_;
-  event::Mailbox<Update> mailbox_;
-  SyncLoop loop_;
-  SyncLoop::Time start_ = SyncLoop::Time::clock::now();
+  SyncLoop::Time start_{hours(1000)};
+  SyncLoop::Time now_ = start_;
 };
 
 TEST_F(SyncLoopTest, NothingHappensBeforeTheFirstUpdate) {
-  turn(5);
+  auto l = loop();
+  turn(l, 500);
   EXPECT_THAT(state_.requests, IsEmpty());
 }
 
 TEST_F(SyncLoopTest, TheFirstSyncIsFullAndLaterOnesArePartial) {
-  turn(0, update({"a/a"}));
-  turn(5, update({"a/b"}));
-  ASSERT_EQ(state_.requests.size(), 2U);
-  EXPECT_TRUE(state_.requests[0].full);
-  EXPECT_FALSE(state_.requests[1].full);
+  auto l = loop();
+  turn(l, 0, update({"a/a"}));
+  turn(l, 5, update({"a/b"}));
+  EXPECT_THAT(full_or_not(), ElementsAre(true, false));
   EXPECT_THAT(state_.requests[1].dirty.services, ElementsAre(key("a/b")));
 }
 
 TEST_F(SyncLoopTest, UpdatesWithinTheMinimumIntervalAreOneSync) {
-  turn(0, update({"a/a"}));
-  turn(0, update({"a/b"}));
-  turn(0, update({"a/c"}));
+  auto l = loop();
+  turn(l, 0, update({"a/a"}));
+  turn(l, 0, update({"a/b"}));
+  EXPECT_EQ(turn(l, 0, update({"a/c"})), start_ + seconds(1));
   EXPECT_EQ(state_.requests.size(), 1U);
-  turn(3);
+  turn(l, 1);
   ASSERT_EQ(state_.requests.size(), 2U);
   EXPECT_THAT(state_.requests[1].dirty.services, ElementsAre(key("a/b"), key("a/c")));
 }
 
 TEST_F(SyncLoopTest, APartialSyncThatFailsIsTriedAsAFullOneAtOnceAndAfterTheSyncPeriod) {
-  turn(0, update({"a/a"}));
+  auto l = loop();
+  turn(l, 0, update({"a/a"}));
   state_.fail = true;
-  turn(5, update({"a/b"}));
-  ASSERT_EQ(state_.requests.size(), 3U);
-  EXPECT_FALSE(state_.requests[1].full);
-  EXPECT_TRUE(state_.requests[2].full);
+  turn(l, 5, update({"a/b"}));
+  EXPECT_THAT(full_or_not(), ElementsAre(true, false, true));
   state_.fail = false;
-  turn(20);
+  turn(l, 34);
   EXPECT_EQ(state_.requests.size(), 3U);
-  turn(32);
-  ASSERT_EQ(state_.requests.size(), 4U);
-  EXPECT_TRUE(state_.requests[3].full);
+  turn(l, 35);
+  EXPECT_THAT(full_or_not(), ElementsAre(true, false, true, true));
 }
 
-TEST_F(SyncLoopTest, FlushedRulesAreNoticedEverySyncPeriod) {
-  turn(0, update({"a/a"}));
+TEST_F(SyncLoopTest, AChangeWhileSyncsFailIsNotLost) {
+  auto l = loop();
+  state_.fail = true;
+  turn(l, 0, update({"a/a"}));
+  turn(l, 5, update({"a/b"}));
+  state_.fail = false;
+  turn(l, 35);
+  EXPECT_TRUE(state_.requests.back().full) << "a full sync needs no list of what is dirty";
+}
+
+TEST_F(SyncLoopTest, FlushedRulesAreNoticedEverySyncPeriodAndLookedAtAgainSoon) {
+  auto l = loop();
+  turn(l, 0, update({"a/a"}));
   state_.flushed = true;
-  turn(29);
+  turn(l, 29);
   EXPECT_EQ(state_.requests.size(), 1U);
-  const auto next = turn(31);
-  ASSERT_EQ(state_.requests.size(), 2U);
-  EXPECT_TRUE(state_.requests[1].full);
-  EXPECT_LE(next, start_ + seconds(33)) << "looks again soon";
+  EXPECT_EQ(turn(l, 30), start_ + seconds(31));
+  EXPECT_THAT(full_or_not(), ElementsAre(true, true));
 }
 
 TEST_F(SyncLoopTest, AFullSyncRunsEveryHour) {
-  turn(0, update({"a/a"}));
-  turn(3602);
-  ASSERT_EQ(state_.requests.size(), 2U);
+  auto l = loop();
+  turn(l, 0, update({"a/a"}));
+  turn(l, 3599);
+  EXPECT_THAT(full_or_not(), ElementsAre(true));
+  turn(l, 3600);
+  EXPECT_THAT(full_or_not(), ElementsAre(true, true));
+}
+
+TEST_F(SyncLoopTest, TheLongestPeriodDoesNotOverflow) {
+  auto l = loop(Schedule::Duration::max());
+  EXPECT_EQ(turn(l, 0, update({"a/a"})), start_ + hours(1));
+  EXPECT_EQ(state_.checks, 0);
 }
 
 }  // namespace

@@ -152,9 +152,11 @@ class Conversation {
   size_t offset_ = 0;  // into that piece
 };
 
-int wait_for(pid_t pid) {
+Result<int> wait_for(pid_t pid, const std::string& program) {
   int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  while (::waitpid(pid, &status, 0) < 0) {
+    // Without its status a failure would pass for success.
+    if (errno != EINTR) return base::fail_errno("wait for " + program);
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -176,12 +178,12 @@ Result<Output> run(Command command) {
                             result);
   if (!conversation.run(Clock::now() + timeout)) {
     ::kill(pid, SIGKILL);
-    wait_for(pid);
+    (void)wait_for(pid, command.argv[0]);
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout).count();
     return base::fail(ErrorCode::Timeout,
                       command.argv[0] + ": no end after " + std::to_string(seconds) + " s, killed");
   }
-  result.status = wait_for(pid);
+  result.status = TRY(wait_for(pid, command.argv[0]));
   return result;
 }
 

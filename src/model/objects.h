@@ -43,7 +43,7 @@ enum class ServiceType : uint8_t { ClusterIp, NodePort, LoadBalancer, ExternalNa
 // Why a Service is not proxied at all (in either family).
 enum class SkipReason : uint8_t {
   None,
-  Headless,      // spec.clusterIP is None, or label service.kubernetes.io/headless
+  Headless,      // spec.clusterIP is None
   NoClusterIp,   // spec.clusterIP is empty
   ExternalName,  // spec.type is ExternalName
   OtherProxy,    // label service.kubernetes.io/service-proxy-name
@@ -116,8 +116,6 @@ struct EndpointSlice {
   std::string_view view(TextRef ref) const {
     return std::string_view(text).substr(ref.offset, ref.size);
   }
-  // The place of `value` in text; appended if it is not there yet.
-  TextRef intern(std::string_view value);
 
   bool operator==(const EndpointSlice&) const = default;
 };

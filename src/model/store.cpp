@@ -1,6 +1,8 @@
 #include "model/store.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace model {
 namespace {
@@ -93,9 +95,10 @@ void Store::replace(ServiceEntry entry) {
 DirtySet Store::set_node(const std::string& name, std::shared_ptr<const Node> node) {
   // Parity: a deleted Node keeps its last known zone and addresses in force.
   if (name != node_name_ || node == nullptr || same(state_.node, node)) return {};
-  state_.node = std::move(node);
+  const auto before = std::exchange(state_.node, std::move(node));
+  const auto rules_part = [](const Node& n) { return std::tie(n.zone, n.addresses, n.pod_cidrs); };
   DirtySet set;
-  set.node = true;
+  set.node = before == nullptr || rules_part(*before) != rules_part(*state_.node);
   return set;
 }
 

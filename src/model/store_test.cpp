@@ -94,6 +94,14 @@ TEST(Store, OnlyTheOwnNodeCounts) {
   EXPECT_EQ(store.snapshot()->node->zone, "z");
 }
 
+TEST(Store, ATaintChangesNoRules) {
+  Store store("node1");
+  store.fold(std::make_shared<const Node>(Node{.name = "node1", .zone = "z"}));
+  const Node tainted{.name = "node1", .zone = "z", .taints = {"ToBeDeletedByClusterAutoscaler"}};
+  EXPECT_TRUE(store.fold(std::make_shared<const Node>(tainted)).empty());
+  EXPECT_EQ(store.snapshot()->node->taints.size(), 1U);
+}
+
 TEST(Store, ADeletedNodeKeepsItsLastState) {
   Store store("node1");
   store.fold(std::make_shared<const Node>(Node{.name = "node1", .zone = "z"}));

@@ -56,7 +56,7 @@ std::optional<IpAddr> parse_v4(std::string_view text) {
 }
 
 std::optional<IpAddr> parse_v6(std::string_view text) {
-  if (text.size() >= INET6_ADDRSTRLEN) return std::nullopt;
+  if (text.size() >= INET6_ADDRSTRLEN || text.contains('\0')) return std::nullopt;
   char zero_terminated[INET6_ADDRSTRLEN] = {};
   text.copy(zero_terminated, text.size());
   std::array<uint8_t, 16> bytes{};

@@ -29,6 +29,10 @@ TEST(IpAddr, RefusesWhatIsNoAddress) {
   }
 }
 
+TEST(IpAddr, RefusesTextBehindAZeroByte) {
+  EXPECT_EQ(canonical(std::string_view("fd00::1\0x", 9)), "invalid");
+}
+
 TEST(IpAddr, KnowsSpecialAddresses) {
   EXPECT_TRUE(IpAddr::parse("127.9.9.9")->is_loopback());
   EXPECT_TRUE(IpAddr::parse("::1")->is_loopback());

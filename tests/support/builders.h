@@ -105,7 +105,7 @@ class slice {
   }
   slice& endpoint(std::string_view address, std::string_view node, bool ready, bool serving,
                   bool terminating) {
-    object_.endpoints.push_back({ip(address), ready, serving, terminating, object_.intern(node)});
+    object_.endpoints.push_back({ip(address), ready, serving, terminating, intern(node)});
     return *this;
   }
   // Of the endpoint that was added last.
@@ -120,8 +120,14 @@ class slice {
  private:
   slice& hint(model::Hint::Kind kind, std::string_view name) {
     object_.hints.push_back(
-        {static_cast<uint32_t>(object_.endpoints.size() - 1), kind, object_.intern(name)});
+        {static_cast<uint32_t>(object_.endpoints.size() - 1), kind, intern(name)});
     return *this;
+  }
+
+  model::TextRef intern(std::string_view value) {
+    const auto offset = static_cast<uint32_t>(object_.text.size());
+    object_.text += value;
+    return {value.empty() ? 0 : offset, static_cast<uint32_t>(value.size())};
   }
 
   model::EndpointSlice object_;

@@ -7,18 +7,12 @@ namespace {
 
 using model::ServiceKey;
 using plan::ServicePlan;
-using plan::Verdict;
 
 constexpr std::array kSharedOrder{SharedChain::FilterServices,  SharedChain::FilterExternal,
                                   SharedChain::FilterNodePorts, SharedChain::FilterFirewall,
                                   SharedChain::NatServices,     SharedChain::NatNodePorts};
 
 using SharedSet = std::array<bool, kSharedChains>;  // which shared chains must be written
-
-uint16_t count_dropped(const ServicePlan& plan, Verdict (plan::PortPlan::*verdict)() const) {
-  return static_cast<uint16_t>(std::ranges::count_if(
-      plan.ports, [&](const auto& port) { return (port.*verdict)() == Verdict::Drop; }));
-}
 
 ServiceRecord make_record(const ServicePlan& plan, const ServiceRules& rules) {
   ServiceRecord record;
@@ -27,9 +21,6 @@ ServiceRecord make_record(const ServicePlan& plan, const ServiceRules& rules) {
   for (const auto& chain : rules.chains)
     record.chains.push_back({chain.name, chain.digest});
   record.endpoints = static_cast<uint32_t>(plan.endpoint_count());
-  record.nat_rules = static_cast<uint32_t>(std::ranges::count(rules.text, '\n'));
-  record.no_local_internal = count_dropped(plan, &plan::PortPlan::internal_verdict);
-  record.no_local_external = count_dropped(plan, &plan::PortPlan::external_verdict);
   return record;
 }
 
@@ -66,14 +57,14 @@ class FullDiff {
   FullDiff(const SyncInput& input, Observed& observed, Ledger& ledger)
       : input_(input), observed_(observed), ledger_(ledger) {}
 
-  Transaction run() {
+  Transaction run(Stale what_to_do) {
     ledger_ = Ledger{};
     ledger_.tail = node_port_tail(input_.options, input_.node_ports);
     fixed();
     services();
     shared();
     jump_rules();
-    stale();
+    stale(what_to_do);
     return out_.finish();
   }
 
@@ -130,9 +121,14 @@ class FullDiff {
     }
   }
 
-  void stale() {
-    for (const auto& [name, _] : observed_[Table::Nat].chains) {
-      if (is_service_chain(name)) out_.delete_chain(Table::Nat, name);
+  void stale(Stale what_to_do) {
+    for (const auto& [name, chain] : observed_[Table::Nat].chains) {
+      if (!is_service_chain(name)) continue;
+      if (what_to_do == Stale::Delete) {
+        out_.delete_chain(Table::Nat, name);
+      } else if (chain.rules.value() != RuleDigest().value()) {
+        out_.write_chain(Table::Nat, name, "");
+      }
     }
   }
 
@@ -149,7 +145,7 @@ class PartialDiff {
   PartialDiff(const SyncInput& input, Ledger& ledger) : input_(input), ledger_(ledger) {}
 
   Transaction run(const std::set<ServiceKey>& dirty) {
-    std::vector<ServicePlan> plans = compile(dirty);
+    const std::vector<ServicePlan> plans = compile(dirty);
     for (const auto& plan : plans)
       replace(plan);
     std::string tail = node_port_tail(input_.options, input_.node_ports);
@@ -237,8 +233,16 @@ std::string_view SharedLines::lines(SharedChain chain) const {
   return std::string_view(text_).substr(begin, ends_[i] - begin);
 }
 
-Transaction diff_full(const SyncInput& input, Observed observed, Ledger& ledger) {
-  return FullDiff(input, observed, ledger).run();
+std::string_view first_shared_rule(const Ledger& ledger, SharedChain chain) {
+  std::string_view first;
+  for_each_shared(ledger, chain, [&](std::string_view lines) {
+    if (first.empty()) first = lines.substr(0, lines.find('\n'));
+  });
+  return first;
+}
+
+Transaction diff_full(const SyncInput& input, Observed observed, Ledger& ledger, Stale stale) {
+  return FullDiff(input, observed, ledger).run(stale);
 }
 
 Transaction diff_partial(const SyncInput& input, const std::set<ServiceKey>& dirty,

@@ -46,10 +46,7 @@ struct ServiceRecord {
   };
   SharedLines shared;
   std::vector<Mark> chains;
-  uint32_t endpoints = 0;          // of all its ports, ready or not
-  uint32_t nat_rules = 0;          // in its own chains
-  uint16_t no_local_internal = 0;  // ports without a local endpoint that policy Local needs
-  uint16_t no_local_external = 0;
+  uint32_t endpoints = 0;  // of all its ports, ready or not
 };
 
 // What we know to be in the kernel, as of the last commit, in one family.
@@ -60,6 +57,9 @@ struct Ledger {
 
   bool large() const { return endpoints > kLargeCluster; }
 };
+
+// The rule that stands first in a shared chain, or empty.
+std::string_view first_shared_rule(const Ledger& ledger, SharedChain chain);
 
 struct Observed {
   std::array<ObservedTable, kTables.size()> tables;
@@ -73,8 +73,15 @@ struct SyncInput {
   const NodePortAddresses& node_ports;
 };
 
+// What becomes of chains of Services that are no longer wanted.
+enum class Stale : uint8_t {
+  Delete,
+  Empty,  // for the case that a rule of somebody else jumps to one: the kernel refuses to delete it
+};
+
 // Brings the kernel from `observed` to the snapshot, and `ledger` with it.
-Transaction diff_full(const SyncInput& input, Observed observed, Ledger& ledger);
+Transaction diff_full(const SyncInput& input, Observed observed, Ledger& ledger,
+                      Stale stale = Stale::Delete);
 
 // Brings the kernel from `ledger` to the snapshot, where only `dirty` Services differ, and `ledger`
 // with it. If the commit fails the ledger is wrong: observe and diff_full().

@@ -129,6 +129,33 @@ void Proxier::ensure_counters(backend::SyncReport& report) {
   capabilities_.count_localhost = ensure(kLocalhostCounter);
 }
 
+Result<Transaction> Proxier::full_transaction(const SyncInput& input, Stale stale,
+                                              backend::SyncReport& report) {
+  Observed observed = TRY(timed(report.observe, [&] { return programs_.observe_all(); }));
+  return timed(report.prepare,
+               [&] { return diff_full(input, std::move(observed), ledger_, stale); });
+}
+
+Result<> Proxier::commit(const SyncInput& input, Transaction transaction,
+                         backend::SyncReport& report) {
+  const auto restore = [&](Transaction one) {
+    report.chains = one.chains;
+    report.rules = one.rules;
+    report.bytes = one.bytes();
+    return timed(report.commit, [&] { return programs_.restore(std::move(one)); });
+  };
+  const bool deletes = transaction.deletes > 0;
+  const auto first = restore(std::move(transaction));
+  if (first || !report.full || !deletes) return first;
+  auto without_deletes = full_transaction(input, Stale::Empty, report);
+  if (!without_deletes || !restore(std::move(*without_deletes))) return first;
+  report.warnings.push_back(
+      "a rule of somebody else jumps to a chain that is no longer wanted; emptied it instead of "
+      "deleting it, ignoring: " +
+      first.error().text);
+  return {};
+}
+
 Result<backend::SyncReport> Proxier::sync(const backend::SyncRequest& request) {
   backend::SyncReport report;
   report.full = request.full || !ledger_valid_ || request.dirty.node;
@@ -136,34 +163,34 @@ Result<backend::SyncReport> Proxier::sync(const backend::SyncRequest& request) {
 
   const plan::Context context = plan_context(settings_, *request.snapshot);
   const RuleOptions options = rule_options(settings_, capabilities_);
-  NodePortAddresses node_ports;
-  if (auto found = node_port_addresses(settings_)) {
-    node_ports = std::move(*found);
-  } else {
-    // Parity: without the list no node port is reachable, and the rest works.
-    node_ports.all = false;
-    report.warnings.push_back("no node-port addresses, ignoring: " + found.error().text);
-  }
+  const NodePortAddresses node_ports = node_ports_or_none(report);
   const SyncInput input{*request.snapshot, context, options, node_ports};
 
-  Transaction transaction;
-  if (report.full) {
-    Observed observed = TRY(timed(report.observe, [&] { return programs_.observe_all(); }));
-    transaction =
-        timed(report.prepare, [&] { return diff_full(input, std::move(observed), ledger_); });
-  } else {
-    transaction =
-        timed(report.prepare, [&] { return diff_partial(input, request.dirty.services, ledger_); });
-  }
-  report.chains = transaction.chains;
-  report.rules = transaction.rules;
-  report.bytes = transaction.bytes();
-  report.endpoints = ledger_.endpoints;
-
   ledger_valid_ = false;  // until the commit succeeded
-  TRY(timed(report.commit, [&] { return programs_.restore(std::move(transaction)); }));
+  Transaction transaction =
+      report.full ? TRY(full_transaction(input, Stale::Delete, report))
+                  : timed(report.prepare,
+                          [&] { return diff_partial(input, request.dirty.services, ledger_); });
+  TRY(commit(input, std::move(transaction), report));
   ledger_valid_ = true;
+  report.endpoints = ledger_.endpoints;
   return report;
+}
+
+NodePortAddresses Proxier::node_ports_or_none(backend::SyncReport& report) const {
+  if (auto found = node_port_addresses(settings_)) {
+    for (const auto& ip : found->addresses) {
+      const bool unusable = ip.is_loopback() && !settings_.serves_localhost();
+      if (unusable && report.full)
+        report.warnings.push_back("node ports cannot be served on loopback address " + ip.str() +
+                                  ", ignoring");
+    }
+    return std::move(*found);
+  } else {
+    // Parity: without the list no node port is reachable, and the rest works.
+    report.warnings.push_back("no node-port addresses, ignoring: " + found.error().text);
+    return {.all = false, .addresses = {}};
+  }
 }
 
 Result<Transaction> Proxier::preview(const model::Snapshot& snapshot) {
@@ -175,11 +202,16 @@ Result<Transaction> Proxier::preview(const model::Snapshot& snapshot) {
   return diff_full({snapshot, context, options, node_ports}, TRY(programs_.observe_all()), ledger);
 }
 
-bool Proxier::flushed() {
+bool Proxier::flushed(bool thorough) {
+  if (!ledger_valid_) return false;
   const auto gone = [&](Table table) {
     return programs_.chain_presence(table, kCanary) == Programs::Presence::Gone;
   };
-  return ledger_valid_ && std::ranges::any_of(kTables, gone);
+  // iptables-legacy reads a whole table to look at one chain of it: the mangle table is small.
+  if (ledger_.large() && !thorough) return gone(Table::Mangle);
+  if (std::ranges::any_of(kTables, gone)) return true;
+  const auto first = programs_.first_rule(Table::Nat, name(SharedChain::NatServices));
+  return first && *first != first_shared_rule(ledger_, SharedChain::NatServices);
 }
 
 std::vector<base::Error> clean_up(net::Family family) {

@@ -61,14 +61,20 @@ class Proxier : public backend::Backend {
 
   net::Family family() const override { return settings_.family; }
   base::Result<backend::SyncReport> sync(const backend::SyncRequest& request) override;
-  bool flushed() override;
-  bool wants_hourly_full_sync() const override { return !ledger_.large(); }
+  bool flushed(bool thorough) override;
 
   // The next full sync's transaction, without committing it. Reads the kernel.
   base::Result<Transaction> preview(const model::Snapshot& snapshot);
 
  private:
   void ensure_counters(backend::SyncReport& report);
+  NodePortAddresses node_ports_or_none(backend::SyncReport& report) const;
+  // Reads the kernel and says what to change; fills in the report.
+  base::Result<Transaction> full_transaction(const SyncInput& input, Stale stale,
+                                             backend::SyncReport& report);
+  // The commit of `transaction`, and for a full sync a second try that deletes no chain.
+  base::Result<> commit(const SyncInput& input, Transaction transaction,
+                        backend::SyncReport& report);
 
   Settings settings_;
   Programs programs_;

@@ -476,10 +476,6 @@ Table table_of(SharedChain chain) {
   return chain >= SharedChain::NatServices ? Table::Nat : Table::Filter;
 }
 
-bool operator==(const LocalTraffic& a, const LocalTraffic& b) {
-  return a.by == b.by && a.cidr == b.cidr && a.interface == b.interface;
-}
-
 void ServiceRules::clear() {
   for (auto& lines : shared)
     lines.clear();

@@ -75,10 +75,7 @@ struct RuleOptions {
   bool count_invalid = true;         // nfacct counter for dropped packets in invalid state
   bool count_localhost = true;       // nfacct counter for node ports on loopback
   LocalTraffic local_traffic;
-
-  bool operator==(const RuleOptions& other) const = default;
 };
-bool operator==(const LocalTraffic& a, const LocalTraffic& b);
 
 struct Chain {
   ChainName name;
@@ -98,7 +95,7 @@ struct ServiceRules {
   void clear();
 };
 
-// Digest of the rules of a chain, line by line; adopt.h computes the same from a dump.
+// Digest of the rules of a chain, line by line; DumpReader computes the same from a dump.
 class RuleDigest {
  public:
   void add_line(std::string_view line);    // without its newline

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "backend/iptables/dump.h"
 #include "base/text.h"
@@ -151,7 +152,7 @@ Result<> Tables::apply(std::string_view restore_text) {
     } else if (!table) {
       return fail(ErrorCode::Invalid, where + ": outside of a table");
     } else if (line == "COMMIT") {
-      chains_[*table] = std::move(working);
+      chains_[*table] = std::exchange(working, {});
       table.reset();
     } else {
       TRY_CONTEXT(apply_line(working, line), where);

@@ -31,13 +31,6 @@ void Text::append(std::string_view text) {
   pieces_.back() += text;
 }
 
-size_t Text::size() const {
-  size_t total = 0;
-  for (const auto& piece : pieces_)
-    total += piece.size();
-  return total;
-}
-
 size_t Transaction::bytes() const {
   size_t total = 0;
   for (const auto& piece : pieces)
@@ -98,6 +91,7 @@ void TransactionBuilder::delete_chain(Table table, std::string_view name) {
   deletes.append(name);
   deletes.append("\n");
   ++chains_;
+  ++deletes_;
 }
 
 void TransactionBuilder::insert_at_top(Table table, std::string_view rule) {
@@ -130,6 +124,7 @@ Transaction TransactionBuilder::finish() {
   }
   transaction.rules = rules_;
   transaction.chains = chains_;
+  transaction.deletes = deletes_;
   return transaction;
 }
 

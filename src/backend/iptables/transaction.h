@@ -17,7 +17,6 @@ class Text {
  public:
   void append(std::string_view text);
   bool empty() const { return pieces_.empty(); }
-  size_t size() const;
   std::vector<std::string> take() { return std::move(pieces_); }
 
  private:
@@ -27,8 +26,9 @@ class Text {
 
 struct Transaction {
   std::vector<std::string> pieces;
-  size_t rules = 0;   // written by it
-  size_t chains = 0;  // created, rewritten or deleted by it
+  size_t rules = 0;    // written by it
+  size_t chains = 0;   // created, rewritten or deleted by it
+  size_t deletes = 0;  // of those, deleted
 
   bool empty() const { return pieces.empty(); }
   size_t bytes() const;
@@ -71,6 +71,7 @@ class TransactionBuilder {
   Part parts_[kTables.size()];
   size_t rules_ = 0;
   size_t chains_ = 0;
+  size_t deletes_ = 0;
 };
 
 }  // namespace iptables
