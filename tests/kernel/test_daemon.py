@@ -112,6 +112,7 @@ def test_a_restart_adopts_what_is_there_and_writes_nothing(daemon):
     proxy = daemon()
     proxy.write("web.yaml", WEB)
     proxy.wait_for_rule("10.96.0.10/32")
+    proxy.wait_for_log('ipFamily="IPv6" full=true')
     assert proxy.stop() == -signal.SIGTERM
     before = proxy.box.rules()
     assert any("10.96.0.10/32" in line for line in before), "rules stay when the daemon goes"
