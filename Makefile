@@ -1,0 +1,134 @@
+# What a person types. Everything below is a thin cover over cmake, ctest and a few scripts;
+# CMakePresets.json says what the presets are.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
+.DEFAULT_GOAL := all
+MAKEFLAGS += --no-print-directory
+
+PREFIX ?= /usr/local
+PYTHON ?= /usr/bin/python3
+# Warnings are errors in CI only.
+KP_WERROR ?= OFF
+# Seconds for each fuzz target.
+KP_FUZZ_SECONDS ?= 10
+JOBS ?= $(shell nproc)
+# Taken up by cmake when it configures; expanded late, as set-up may just have installed it.
+export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache)
+
+FUZZ_TARGETS = $(filter-out fuzz_replay_main,$(basename $(notdir $(wildcard tests/fuzz/fuzz_*.cpp))))
+
+# $(call stage,NAME,COMMAND): runs COMMAND, and says how it ended and how long it took.
+stage = @echo "== $(1)"; start=$$SECONDS; ( $(2) ); status=$$?; \
+  if [ $$status = 0 ]; then end=done; else end=FAILED; fi; \
+  echo "== $(1): $$end, $$((SECONDS - start)) s"; exit $$status
+
+# $(call build,PRESET,FOLDER,TARGET,WERROR): configure and build; without TARGET everything, tests included.
+# cmake's chatter is shown only if it fails.
+build = mkdir -p $(2) && \
+  { cmake --preset $(1) -DKP_WERROR=$(or $(4),$(KP_WERROR)) -DKP_FUZZ_SECONDS=$(KP_FUZZ_SECONDS) >$(2)/configure.log 2>&1 || \
+    { cat $(2)/configure.log; exit 1; }; } && \
+  cmake --build --preset $(1) --parallel $(JOBS) $(if $(3),--target $(3))
+
+# $(call ctest,FOLDER,WHICH): a test without a time limit of its own gets ten minutes.
+ctest = ctest --test-dir $(1) --output-on-failure --no-tests=error --timeout 600 -j $(JOBS) $(2)
+
+.PHONY: help
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
+
+## make               install what the build needs, then build build/kube-proxy
+.PHONY: all
+all: setup-build
+	$(call stage,build,$(call build,release,build,kube-proxy))
+
+## make run           build, then show the proxy at work in a small cluster of network namespaces (root)
+##   KEEP=1           leave that cluster up, to play with; make run-stop removes it
+.PHONY: run run-stop
+run: all setup-run
+	@PYTHONPATH=tools $(PYTHON) -B -m demo $(if $(KEEP),--keep)
+run-stop:
+	@PYTHONPATH=tools $(PYTHON) -B -m demo --stop
+
+## make test          every test: release build, sanitizers, a brief fuzz run, virtual machines
+##   ONLY=unit        one label in the release build: unit golden kernel behaviour check, or a mode
+.PHONY: test test-release test-dev test-fuzz test-vm
+ifdef ONLY
+test: setup-test
+	$(call stage,build with tests,$(call build,release,build))
+	$(call stage,tests labelled $(ONLY),$(call ctest,build,-L '^($(ONLY))$$'))
+else
+test: test-release test-dev test-fuzz $(if $(SKIP_VM),,test-vm)
+endif
+# One after the other, also under make -j: they share the cores, and some share the kernel.
+test-release: setup-test
+	$(call stage,build with tests,$(call build,release,build))
+	$(call stage,tests,$(call ctest,build,-LE '^vm$$'))
+test-dev: setup-test
+	$(call stage,build with ASan and UBSan,$(call build,dev,build-dev))
+	$(call stage,unit tests with ASan and UBSan,$(call ctest,build-dev,-L '^unit$$'))
+# clang warns about what g++ 12's headers do; those warnings must not stop it.
+test-fuzz: setup-test
+	$(call stage,build fuzz targets,$(call build,fuzz,build-fuzz,$(FUZZ_TARGETS),OFF))
+	$(call stage,fuzz ($(KP_FUZZ_SECONDS) s a target),$(call ctest,build-fuzz,-L '^fuzz$$'))
+test-vm: setup-test
+	$(call stage,build with tests,$(call build,release,build))
+	$(call stage,tests in virtual machines,$(call ctest,build,-L '^vm$$' --no-tests=ignore))
+.NOTPARALLEL:
+
+## make conformance   against a real Kubernetes control plane (not wired up yet)
+.PHONY: conformance
+conformance:
+	@echo "conformance: skipped: no real control plane is wired up yet, as the proxy cannot read from an API server so far"
+
+## make bench         build and run the benchmarks
+.PHONY: bench
+bench: all
+	$(call stage,build the benchmarks,cmake --build build --parallel $(JOBS) --target bench)
+	$(call stage,benchmarks,$(PYTHON) -B bench/run)
+
+## make lint          tests/check, and clang-tidy on what changed since main
+##   ALL=1            clang-tidy on everything
+.PHONY: lint
+lint: setup-lint all
+	$(call stage,checks,$(call ctest,build,-L '^check$$'))
+	$(call stage,clang-tidy,tools/lint $(if $(ALL),--all))
+
+## make format        lay out src, tests and bench as .clang-format says
+.PHONY: format
+format: setup-lint
+	@find src tests bench -name '*.cpp' -o -name '*.h' | xargs -r clang-format-19 -i
+
+## make install       into PREFIX (default /usr/local), under DESTDIR if set
+.PHONY: install
+install: build/kube-proxy
+	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+build/kube-proxy:
+	@$(MAKE) all
+
+## make dev           build with ASan and UBSan in build-dev
+## make tsan          build with ThreadSanitizer in build-tsan, and run the unit tests
+## make fuzz          build the fuzz targets in build-fuzz, and run each for KP_FUZZ_SECONDS (default 10)
+.PHONY: dev tsan fuzz
+dev: setup-build
+	$(call stage,build with ASan and UBSan,$(call build,dev,build-dev))
+tsan: setup-build
+	$(call stage,build with ThreadSanitizer,$(call build,tsan,build-tsan))
+	$(call stage,unit tests with ThreadSanitizer,$(call ctest,build-tsan,-L '^unit$$'))
+fuzz: test-fuzz
+
+## make clean         remove what was built
+.PHONY: clean
+clean:
+	rm -rf build build-dev build-tsan build-fuzz build-coverage
+
+# Installs the Debian packages that are missing; one line when none is. KP_SETUP=0 leaves it out.
+.PHONY: setup-build setup-run setup-test setup-lint
+setup-build:
+	@tools/setup build
+setup-run:
+	@tools/setup run
+setup-test:
+	@tools/setup build run test lint
+setup-lint:
+	@tools/setup build lint
