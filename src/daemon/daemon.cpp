@@ -174,6 +174,8 @@ class Loop {
   }
 
   void refresh() {
+    // Which files are being written must be known up to now, whoever asked for this look.
+    if (manifest_watch_) manifest_watch_->drain();
     const auto start = std::chrono::steady_clock::now();
     auto report =
         manifest_watch_ ? manifests_.rescan(manifest_watch_->being_written()) : manifests_.rescan();

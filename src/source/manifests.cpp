@@ -163,9 +163,12 @@ void Manifests::unreadable(const std::string& path, const Stamp& stamp, const ba
     if (!is_link(path)) return forget(path, scan);  // removed since the folder was listed
   }
   file.missing.reset();
+  const bool told = file.stamp == stamp && file.broken;
   file.stamp = stamp;
-  file.in_flux = false;
+  // Out of descriptors or memory: nothing about the file will change when that is over.
+  file.in_flux = error.code == base::ErrorCode::System;
   file.broken = true;
+  if (told) return;
   std::string text = error.text;
   if (file.has_objects) text += "; its objects stay as they were";
   scan.out.reports.push_back(plain_report(Severity::Error, path, std::move(text)));

@@ -7,7 +7,7 @@ from lab import objects
 
 
 class Manifests:
-    """Keeps one JSON file per object. A file appears, changes and vanishes in one step, never half written."""
+    """Keeps one JSON file per object. A file appears and changes in one step, never half written."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -19,16 +19,17 @@ class Manifests:
         for one in made:
             if self._objects.get(objects.key(one)) == one:
                 continue
-            path = self._path(objects.key(one))
-            temporary = path.with_name("." + path.name + ".tmp")
-            temporary.write_text(json.dumps(one, indent=1) + "\n", encoding="utf-8")
-            temporary.rename(path)
+            self._write(objects.key(one), one)
             self._objects[objects.key(one)] = one
 
     def delete(self, *keys):
-        """Removes objects, each given by (kind, namespace, name)."""
+        """Removes objects, each given by (kind, namespace, name).
+
+        Their files stay, as empty lists: a daemon believes that at once, while a file that is gone might be one that
+        an editor is about to write anew.
+        """
         for key in keys:
-            self._path(key).unlink()
+            self._write(key, {"apiVersion": "v1", "kind": "List", "items": []})
             del self._objects[key]
 
     def replace(self, made):
@@ -37,5 +38,8 @@ class Manifests:
         self.put(*made)
         self.delete(*(key for key in list(self._objects) if key not in wanted))
 
-    def _path(self, key):
-        return self.folder / ("-".join(filter(None, key)).lower() + ".json")
+    def _write(self, key, document):
+        path = self.folder / ("-".join(filter(None, key)).lower() + ".json")
+        temporary = path.with_name("." + path.name + ".tmp")
+        temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        temporary.rename(path)
