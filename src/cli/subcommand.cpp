@@ -188,12 +188,7 @@ Result<World> load_world(const Arguments& arguments) {
   auto options = TRY(config::load_for_subcommand(arguments.overrides));
   tell_notices(options);
   world.config = std::move(options.config);
-  if (world.config.mode != "iptables") {
-    return fail(ErrorCode::Unsupported,
-                "proxy mode \"" + world.config.mode +
-                    "\" is not built into this version yet; mode iptables is");
-  }
-  TRY(proxyd::check_interface_names(world.config));
+  TRY(proxyd::check_settings(world.config));
   const std::string name = TRY(proxyd::node_name(world.config));
   model::Store store(name);
   if (arguments.manifests == "-") {

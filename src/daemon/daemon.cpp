@@ -37,10 +37,6 @@ using Mailbox = std::shared_ptr<event::Mailbox<Update>>;
 // inotify is a hint: now and then the folder is looked through anyway.
 constexpr std::chrono::seconds kRescan{30};
 
-double ms(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
 void tell(const source::Report& report) {
   switch (report.severity) {
     case source::Report::Severity::Info:
@@ -189,8 +185,8 @@ class Loop {
     Update update{store_.snapshot(), std::move(dirty)};
     klog::verbose(2, "Manifests changed",
                   {{"services", update.dirty.services.size()},
-                   {"readMs", ms(read - start)},
-                   {"foldMs", ms(std::chrono::steady_clock::now() - read)}});
+                   {"readMs", milliseconds(read - start)},
+                   {"foldMs", milliseconds(std::chrono::steady_clock::now() - read)}});
     for (const auto& mailbox : mailboxes_)
       mailbox->put(update);
   }
@@ -332,17 +328,12 @@ Result<NodeFacts> find_node(const config::Config& config, const std::string& nam
 }
 
 Result<> check_options(const config::Options& options) {
-  if (options.config.mode != "iptables") {
-    return base::fail(ErrorCode::Unsupported,
-                      "proxy mode \"" + options.config.mode +
-                          "\" is not built into this version yet; mode iptables is");
-  }
+  TRY(check_settings(options.config));
   if (options.manifests.empty()) {
     return base::fail(ErrorCode::Unsupported,
                       "the Kubernetes API as a source is not built into this version yet; give a "
                       "file or folder of manifests with --manifests");
   }
-  TRY(check_interface_names(options.config));
   // Without them there would be no Services, and all rules of an earlier run would go.
   if (::access(options.manifests.c_str(), R_OK) != 0)
     return base::fail_errno("manifests " + options.manifests);

@@ -114,7 +114,12 @@ NodeFacts resolve_node(const config::Config& config, const std::string& name,
   return facts;
 }
 
-base::Result<> check_interface_names(const config::Config& config) {
+base::Result<> check_settings(const config::Config& config) {
+  if (config.mode != "iptables") {
+    return base::fail(
+        base::ErrorCode::Unsupported,
+        "proxy mode \"" + config.mode + "\" is not built into this version yet; mode iptables is");
+  }
   const auto check = [](const std::string& key, const std::string& name) -> base::Result<> {
     const auto odd = [](char c) { return c <= ' ' || c == '/' || c == '"' || c == 0x7f; };
     if (name.size() < IFNAMSIZ && std::ranges::none_of(name, odd)) return {};

@@ -34,8 +34,9 @@ NodeFacts resolve_node(const config::Config& config, const std::string& name,
                        const model::Node* node,
                        const std::vector<kernel::InterfaceAddress>& addresses);
 
-// Interface names get into rules: they must be such as the kernel has them.
-base::Result<> check_interface_names(const config::Config& config);
+// Can these settings be served? The mode must be built into this version, and interface names, which
+// get into rules, must be such as the kernel has them.
+base::Result<> check_settings(const config::Config& config);
 
 // Where node ports are open: the CIDRs of one family, or everywhere.
 struct NodePortRange {

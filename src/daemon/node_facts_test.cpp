@@ -109,14 +109,21 @@ TEST(LocalTraffic, IsRecognisedAsConfigured) {
   EXPECT_EQ(local_traffic(config, f, Family::V4).by, iptables::LocalTraffic::By::Nothing);
 }
 
-TEST(LocalTraffic, InterfaceNamesMustBeSuchAsTheKernelHasThem) {
+TEST(Settings, AModeThatIsNotBuiltIsNamed) {
   auto config = defaults();
-  EXPECT_TRUE(check_interface_names(config));
+  config.mode = "ipvs";
+  EXPECT_EQ(check_settings(config).error().text,
+            "proxy mode \"ipvs\" is not built into this version yet; mode iptables is");
+}
+
+TEST(Settings, InterfaceNamesMustBeSuchAsTheKernelHasThem) {
+  auto config = defaults();
+  EXPECT_TRUE(check_settings(config));
   config.detect_local.bridge_interface = "cni0";
-  EXPECT_TRUE(check_interface_names(config));
+  EXPECT_TRUE(check_settings(config));
   for (const auto* name : {"a b", "a\nb", "a/b", "sixteen-letters-"}) {
     config.detect_local.bridge_interface = name;
-    EXPECT_FALSE(check_interface_names(config)) << name;
+    EXPECT_FALSE(check_settings(config)) << name;
   }
 }
 

@@ -19,10 +19,6 @@ constexpr int kQuickChecks = 5;
 // After a sync that was large, give freed memory back to the system.
 constexpr size_t kTrimBytes = 1 << 20;
 
-double ms(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
 // Periods longer than the maximum interval mean that interval; adding them to a time could overflow.
 SyncLoop::Periods bounded(SyncLoop::Periods periods) {
   periods.sync = std::min<Schedule::Duration>(periods.sync, SyncLoop::kMaxInterval);
@@ -30,6 +26,10 @@ SyncLoop::Periods bounded(SyncLoop::Periods periods) {
 }
 
 }  // namespace
+
+double milliseconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
 
 SyncLoop::SyncLoop(std::unique_ptr<backend::Backend> backend, Periods periods,
                    std::function<Time()> clock)
@@ -107,9 +107,9 @@ void SyncLoop::succeeded(const backend::SyncReport& report) {
                             {"chains", report.chains},
                             {"rules", report.rules},
                             {"endpoints", report.endpoints},
-                            {"observeMs", ms(report.observe)},
-                            {"prepareMs", ms(report.prepare)},
-                            {"commitMs", ms(report.commit)}};
+                            {"observeMs", milliseconds(report.observe)},
+                            {"prepareMs", milliseconds(report.prepare)},
+                            {"commitMs", milliseconds(report.commit)}};
   if (std::exchange(failures_, 0) > 0) {
     klog::info("Sync works again", fields);
   } else if (!synced_) {

@@ -29,6 +29,9 @@ struct Update {
   }
 };
 
+// For log lines.
+double milliseconds(std::chrono::nanoseconds duration);
+
 class SyncLoop {
  public:
   using Time = Schedule::Time;
