@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <map>
 #include <utility>
 
 #include "base/fd.h"
@@ -51,11 +52,41 @@ struct SpawnTables {
   posix_spawnattr_t attributes;
 };
 
-Result<pid_t> spawn(const std::vector<std::string>& argv, int in, int out, int err) {
+// Our environment with some variables added, as execve wants it. Of one name the last counts.
+class ChildEnvironment {
+ public:
+  explicit ChildEnvironment(const Command& command) {
+    std::map<std::string_view, std::string_view> added;
+    for (const auto& [name, value] : command.environment)
+      added.insert_or_assign(name, value);
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+      const std::string_view text(*variable);
+      if (!added.contains(text.substr(0, text.find('=')))) pointers_.push_back(*variable);
+    }
+    texts_.reserve(added.size());  // pointers into it must stay
+    for (const auto& [name, value] : added) {
+      texts_.push_back(std::string(name) + "=" + std::string(value));
+      pointers_.push_back(texts_.back().data());
+    }
+    pointers_.push_back(nullptr);
+  }
+
+  char** get() { return pointers_.data(); }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<char*> pointers_;
+};
+
+Result<pid_t> spawn(const Command& command, int in, int out, int err) {
   SpawnTables tables;
-  posix_spawn_file_actions_adddup2(&tables.actions, in, STDIN_FILENO);
+  if (!command.share_input) {
+    posix_spawn_file_actions_adddup2(&tables.actions, in, STDIN_FILENO);
+  }
   posix_spawn_file_actions_adddup2(&tables.actions, out, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&tables.actions, err, STDERR_FILENO);
+  if (!command.share_errors) {
+    posix_spawn_file_actions_adddup2(&tables.actions, err, STDERR_FILENO);
+  }
   // The child starts with default dispositions, whatever we ignore or block.
   sigset_t all;
   sigset_t none;
@@ -63,15 +94,20 @@ Result<pid_t> spawn(const std::vector<std::string>& argv, int in, int out, int e
   sigemptyset(&none);
   posix_spawnattr_setsigdefault(&tables.attributes, &all);
   posix_spawnattr_setsigmask(&tables.attributes, &none);
-  posix_spawnattr_setflags(&tables.attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setpgroup(&tables.attributes, 0);
+  const int group = command.own_group ? POSIX_SPAWN_SETPGROUP : 0;
+  posix_spawnattr_setflags(&tables.attributes,
+                           POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | group);
 
+  const std::vector<std::string>& argv = command.argv;
   std::vector<char*> pointers;
   for (const auto& word : argv)
     pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
+  ChildEnvironment environment(command);
   pid_t pid = -1;
   const int error = posix_spawnp(&pid, pointers[0], &tables.actions, &tables.attributes,
-                                 pointers.data(), environ);
+                                 pointers.data(), environment.get());
   if (error == ENOENT) return base::fail(ErrorCode::NotFound, argv[0] + ": not found in PATH");
   if (error != 0) return std::unexpected(base::errno_error("start " + argv[0], error));
   return pid;
@@ -91,21 +127,23 @@ class Conversation {
     if (command_.input.empty()) in_.reset();
   }
 
-  // False: out of time.
-  bool run(Clock::time_point deadline) {
+  enum class End { Closed, OutOfTime, Stopped };
+
+  End run(Clock::time_point deadline) {
     while (out_ || err_) {
       const auto left =
           std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-      if (left.count() <= 0) return false;
-      std::array<pollfd, 3> fds{pollfd{in_.get(), POLLOUT, 0}, pollfd{out_.get(), POLLIN, 0},
-                                pollfd{err_.get(), POLLIN, 0}};
+      if (left.count() <= 0) return End::OutOfTime;
+      std::array<pollfd, 4> fds{pollfd{in_.get(), POLLOUT, 0}, pollfd{out_.get(), POLLIN, 0},
+                                pollfd{err_.get(), POLLIN, 0}, pollfd{command_.stop, POLLIN, 0}};
       if (::poll(fds.data(), fds.size(), static_cast<int>(left.count())) < 0 && errno != EINTR)
-        return false;
+        return End::OutOfTime;
+      if (fds[3].revents != 0) return End::Stopped;
       if (fds[0].revents != 0) write_some();
       if (fds[1].revents != 0) read_some(out_, true);
       if (fds[2].revents != 0) read_some(err_, false);
     }
-    return true;
+    return End::Closed;
   }
 
  private:
@@ -167,7 +205,7 @@ Result<Output> run(Command command) {
   Pipe in = TRY(make_pipe());
   Pipe out = TRY(make_pipe());
   Pipe err = TRY(make_pipe());
-  const pid_t pid = TRY(spawn(command.argv, in.read.get(), out.write.get(), err.write.get()));
+  const pid_t pid = TRY(spawn(command, in.read.get(), out.write.get(), err.write.get()));
   in.read.reset();
   out.write.reset();
   err.write.reset();
@@ -176,9 +214,13 @@ Result<Output> run(Command command) {
   const auto timeout = command.timeout;
   Conversation conversation(command, std::move(in.write), std::move(out.read), std::move(err.read),
                             result);
-  if (!conversation.run(Clock::now() + timeout)) {
-    ::kill(pid, SIGKILL);
+  const Conversation::End end = conversation.run(Clock::now() + timeout);
+  if (end != Conversation::End::Closed) {
+    ::kill(command.own_group ? -pid : pid, SIGKILL);
     (void)wait_for(pid, command.argv[0]);
+    if (end == Conversation::End::Stopped) {
+      return base::fail(ErrorCode::Busy, command.argv[0] + ": stopped");
+    }
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout).count();
     return base::fail(ErrorCode::Timeout,
                       command.argv[0] + ": no end after " + std::to_string(seconds) + " s, killed");

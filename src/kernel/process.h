@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -19,6 +20,16 @@ struct Command {
   // Gets its standard output as it comes; if empty, Output::out collects it.
   std::function<void(std::string_view)> on_output;
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
+
+  // Added to our own environment, in place of what it has of that name.
+  std::vector<std::pair<std::string, std::string>> environment;
+  bool share_input = false;   // its standard input is ours (a terminal), `input` is not used
+  bool share_errors = false;  // its standard error is ours, Output::err stays empty
+  // In a process group of its own, so that what it has started is killed along with it. Such a group
+  // cannot read from a terminal.
+  bool own_group = false;
+  // A descriptor; the program is killed as soon as there is something to read from it.
+  int stop = -1;
 };
 
 struct Output {
@@ -30,7 +41,7 @@ struct Output {
 };
 
 // Runs to the end. A program that cannot be found is NotFound ("iptables: not found in PATH"); one
-// that takes longer than its timeout is killed. A failing program is not an error of this call.
+// that takes longer than its timeout is killed, as is one that is stopped (Busy). A failing program is not an error of this call.
 base::Result<Output> run(Command command);
 
 }  // namespace kernel

@@ -1,8 +1,13 @@
 #include "kernel/process.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
+
+#include "base/fd.h"
 
 namespace kernel {
 namespace {
@@ -70,6 +75,44 @@ TEST(Process, DeathByASignalIsAStatus) {
   Command command;
   command.argv = {"sh", "-c", "kill -9 $$"};
   EXPECT_EQ(run_ok(std::move(command)).status, 128 + 9);
+}
+
+TEST(Process, VariablesAreAddedToOurEnvironment) {
+  Command command;
+  command.argv = {"sh", "-c", "echo \"$NEW $HOME\"; env | grep -c '^HOME='; test -n \"$PATH\""};
+  command.environment = {{"NEW", "first"}, {"HOME", "/here"}, {"NEW", "last=1"}};
+  const Output output = run_ok(std::move(command));
+  EXPECT_EQ(output.out, "last=1 /here\n1\n");
+  EXPECT_EQ(output.status, 0);
+}
+
+TEST(Process, SharedErrorsAreNotCollected) {
+  Command command;
+  command.argv = {"sh", "-c", "echo 'a line of a test' >&2"};
+  command.share_errors = true;
+  EXPECT_EQ(run_ok(std::move(command)).err, "");
+}
+
+TEST(Process, StoppingKillsTheProgramAndWhatItStarted) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const base::Fd stop(ends[0]);
+  const base::Fd stopper(ends[1]);
+  // Both hold the end of another pipe, which closes when the last of them is dead.
+  ASSERT_EQ(::pipe(ends), 0);
+  const base::Fd alive(ends[0]);
+  base::Fd held(ends[1]);
+  Command command;
+  command.argv = {"sh", "-c", "sleep 60 & echo started; wait"};
+  command.own_group = true;
+  command.stop = stop.get();
+  command.on_output = [&](std::string_view) { EXPECT_EQ(::write(stopper.get(), "x", 1), 1); };
+  const auto output = run(std::move(command));
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().text, "sh: stopped");
+  held.reset();
+  pollfd closed{alive.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&closed, 1, 10'000), 1) << "what it had started goes on";
 }
 
 }  // namespace
