@@ -40,12 +40,11 @@ def shielded():
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class Manifests:
+class Manifests(lab.Folder):
     """The folder that the proxies watch: a copy of examples/bank, so that it can be played with."""
 
     def __init__(self, folder):
-        self.folder = folder
-        folder.mkdir()
+        super().__init__(folder)
         for file in sorted((EXAMPLES / "bank").glob("*.yaml")):
             self.add(file)
 

@@ -22,12 +22,12 @@ from lab import objects
 from lab.client import Result, request
 from lab.cluster import Cluster, Member, missing_capabilities, sweep
 from lab.daemon import Daemon, to_yaml
-from lab.manifests import Manifests
+from lab.manifests import Folder, Manifests
 from lab.marker import Marker
 from lab.mode import Mode
 from lab.wait import SLACK, NotInTime, wait_for
 
 __all__ = [
-    "SLACK", "Cluster", "Daemon", "Manifests", "Marker", "Member", "Mode", "NotInTime", "Result",
+    "SLACK", "Cluster", "Daemon", "Folder", "Manifests", "Marker", "Member", "Mode", "NotInTime", "Result",
     "missing_capabilities", "objects", "request", "sweep", "to_yaml", "wait_for",
 ]

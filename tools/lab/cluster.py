@@ -118,7 +118,8 @@ class Cluster:
         self._daemons = []
         self.state = pathlib.Path(tempfile.mkdtemp(prefix=f"{self._prefix}-"))
         try:
-            self._build(nodes or DEFAULT_NODES, pods or DEFAULT_PODS, outsiders or DEFAULT_OUTSIDERS)
+            self._build(nodes or DEFAULT_NODES, DEFAULT_PODS if pods is None else pods,
+                        DEFAULT_OUTSIDERS if outsiders is None else outsiders)
         except BaseException:
             self.close()
             raise
@@ -229,8 +230,8 @@ class Cluster:
     # Building
 
     def _build(self, nodes, pods, outsiders):
-        self._fabric = self._space("fabric", _FORWARDING)
-        self._fabric.ip(
+        self.fabric = self._space("fabric", _FORWARDING)
+        self.fabric.ip(
             "link set lo up", "link add name fabric type bridge mcast_snooping 0", "link set fabric up",
             *self._both("address add {} dev fabric nodad", "172.31.0.1/24", "fd00:31::1/64"))
         self._zones = nodes
@@ -260,7 +261,7 @@ class Cluster:
     def _on_fabric(self, name, last, space):
         """Plugs a namespace into the fabric as eth0 and returns its two addresses."""
         ipv4, ipv6 = f"172.31.0.{last}", f"fd00:31::{last}"
-        self._fabric.ip(
+        self.fabric.ip(
             f"link add name {name} type veth peer name eth0 netns {space.name}",
             f"link set {name} master fabric up")
         space.ip("link set lo up", "link set eth0 up",
@@ -278,7 +279,7 @@ class Cluster:
         for other in others:
             other.netns.ip(*routes)
             space.ip(*self._pod_routes(other))
-        self._fabric.ip(*routes)
+        self.fabric.ip(*routes)
 
     def _pod_routes(self, node):
         number = self._node_number(node.name)

@@ -1,15 +1,9 @@
 """The proxy, running on a node of the laboratory."""
 
-import ctypes
 import os
-import signal
-import subprocess
 
 from lab.cluster import CLUSTER_CIDR
-from lab.wait import wait_for
-
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None)
+from lab.process import Process
 
 
 def to_yaml(value, indent=""):
@@ -40,28 +34,22 @@ def merge(base, extra):
     return merged
 
 
-def _end_with_parent():
-    """Runs in the child before exec: it is killed when this process dies, however it dies."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-class Daemon:
-    """kube-proxy on one node, fed from a folder of manifests. Starts at once; close() ends it.
+class Daemon(Process):
+    """kube-proxy on one node, fed from `source`, a folder of manifests or an API server. Starts at once; close() ends it.
 
     `config` is laid over the configuration below, which is quick to react and leaves the machine's sysctls alone.
     Rules stay in the node's kernel when the daemon ends.
     """
 
-    def __init__(self, cluster, node, binary, manifests, mode, config=None, flags=()):
+    def __init__(self, cluster, node, binary, source, mode, config=None, flags=()):
+        super().__init__(f"{node}: kube-proxy", cluster.state / f"kube-proxy-{node}.log")
         self.node = node
-        self.log = cluster.state / f"kube-proxy-{node}.log"
         self.config_file = cluster.state / f"kube-proxy-{node}.yaml"
         self._cluster = cluster
-        self._manifests = manifests
+        self._source = source
         self._binary = os.path.abspath(binary)
         self._flags = list(flags)
         self._mode = mode
-        self._process = None
         self.configure(config)
         cluster.adopt(self)
         self.start()
@@ -95,31 +83,13 @@ class Daemon:
             "logging": {"verbosity": 2},
         }
         temporary = self.config_file.with_suffix(".tmp")
-        temporary.write_text(to_yaml(merge(base, extra)) + "\n", encoding="utf-8")
+        temporary.write_text(to_yaml(merge(merge(base, self._source.config), extra)) + "\n", encoding="utf-8")
         temporary.rename(self.config_file)
 
     def start(self):
-        argv = [self._binary, f"--config={self.config_file}", f"--manifests={self._manifests.folder}", *self._flags]
+        argv = [self._binary, f"--config={self.config_file}", *self._source.flags, *self._flags]
         env = {**os.environ, "PATH": self._mode.path(self._cluster.state)}
-        with open(self.log, "ab") as log:
-            self._process = subprocess.Popen(
-                self._cluster.command(self.node, argv), env=env, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=subprocess.STDOUT, preexec_fn=_end_with_parent)
-
-    @property
-    def pid(self):
-        return self._process.pid
-
-    def running(self):
-        return self._process is not None and self._process.poll() is None
-
-    def stop(self, seconds=5.0):
-        """Asks it to end (SIGTERM) and returns its exit code; kills it when it does not."""
-        return self._end(signal.SIGTERM, seconds)
-
-    def kill(self):
-        """Ends it without warning (SIGKILL)."""
-        return self._end(signal.SIGKILL, 5.0)
+        self.launch(self._cluster.command(self.node, argv), env)
 
     def restart(self):
         self.stop()
@@ -128,17 +98,3 @@ class Daemon:
     def close(self):
         if self.running():
             self.stop()
-
-    def log_text(self):
-        return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
-
-    def _end(self, number, seconds):
-        if self.running():
-            self._process.send_signal(number)
-            try:
-                wait_for(lambda: self._process.poll() is not None, f"{self.node}: kube-proxy ends", seconds)
-            finally:
-                if self._process.poll() is None:
-                    self._process.kill()
-                    self._process.wait()
-        return self._process.returncode

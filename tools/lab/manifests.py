@@ -6,12 +6,21 @@ import pathlib
 from lab import objects
 
 
-class Manifests:
-    """Keeps one JSON file per object. A file appears and changes in one step, never half written."""
+class Folder:
+    """A new folder; `flags` and `config` are what makes a Daemon read it."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.flags = [f"--manifests={self.folder}"]
+        self.config = {}
+
+
+class Manifests(Folder):
+    """Keeps one JSON file per object. A file appears and changes in one step, never half written."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
         self._objects = {}
 
     def put(self, *made):

@@ -5,8 +5,9 @@ from lab.wait import SLACK, NotInTime, wait_for
 
 
 class Marker:
-    """A Service that gets a new cluster IP each time.
+    """A Service that gets a new cluster IP, and a new name for its port, each time.
 
+    The name ties the Service to its slices: it has endpoints only once both have come, also where they travel apart.
     It is written after everything else; when its new address answers on a node, what was written before it is in that
     node's kernel too. This works for any mode, and says how long a change took.
     """
@@ -21,10 +22,11 @@ class Marker:
     def objects(self):
         """The marker as it stands, for a Manifests.replace() of the whole folder."""
         families = (4, 6) if self._cluster.dual_stack else (4,)
-        made = [objects.service("lab-marker", self._addresses(), [objects.port(80)], namespace="lab")]
+        name = f"m{self._count}"
+        made = [objects.service("lab-marker", self._addresses(), [objects.port(80, name=name)], namespace="lab")]
         return made + [
             objects.endpoint_slice("lab-marker", [self._cluster.endpoint(self._backend, family)],
-                                   [objects.port(self._port)], suffix=f"v{family}", namespace="lab")
+                                   [objects.port(self._port, name=name)], suffix=f"v{family}", namespace="lab")
             for family in families]
 
     def wait(self, nodes, seconds=10.0, daemons=()):
