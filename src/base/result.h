@@ -23,6 +23,8 @@ enum class ErrorCode {
   Permission,   // we may not do this
   Busy,         // somebody holds a lock; try again later
   Timeout,      // no answer in time; try again later
+  Refused,      // nobody is there to answer; try again later
+  Lost,         // the connection broke in the middle; try again
   Unsupported,  // this machine or this build cannot do it
   System,       // anything else that the operating system said
 };

@@ -1,0 +1,63 @@
+// A small HTTP/1.1 server for the pages of the daemon: metrics and health.
+//
+// Meant for few clients that ask for short answers; made so that many, slow or hostile ones cost a
+// bounded amount of memory and time. Whoever connects while no place is free takes the place of the
+// connection that has been idle longest; if none is idle, it waits in the kernel's backlog.
+//
+// Lives on the loop thread, and so does its handler. The handler is not called once the Server is
+// destroyed, which closes the socket and every connection.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "http/server_message.h"
+
+namespace boost::asio {
+class any_io_executor;
+}
+
+namespace http {
+
+struct ServerLimits {
+  size_t connections = 256;
+  // An idle connection is not evicted before: its request may be on the way.
+  std::chrono::milliseconds settle = std::chrono::seconds(1);
+  // Go's default is 1 MiB; our pages need no more than a line, and proxies add a token or two.
+  size_t header_bytes = size_t{32} * 1024;
+  size_t body_bytes = size_t{16} * 1024;
+  std::chrono::milliseconds idle = std::chrono::minutes(3);      // until a request begins
+  std::chrono::milliseconds request = std::chrono::seconds(10);  // from its first byte to its last
+  std::chrono::milliseconds answer = std::chrono::seconds(30);   // until the client has taken it
+};
+
+class Server {
+ public:
+  using Handler = std::function<Answer(const Incoming&)>;
+
+  // Listens on "IP:port" or "[IP]:port"; port 0 takes a free one. An unspecified address (0.0.0.0 or
+  // ::) is one socket for both families, or for IPv4 only if the kernel has no IPv6. Errors as Go
+  // words them: listen tcp 127.0.0.1:10249: bind: address already in use.
+  static base::Result<Server> listen(const boost::asio::any_io_executor& executor,
+                                     const std::string& address, Handler handler,
+                                     const ServerLimits& limits = {});
+
+  Server(Server&&) noexcept;
+  Server& operator=(Server&&) noexcept;
+  ~Server();
+
+  uint16_t port() const;
+
+ private:
+  class Listener;
+  explicit Server(std::shared_ptr<Listener> listener);
+
+  std::shared_ptr<Listener> listener_;
+};
+
+}  // namespace http
