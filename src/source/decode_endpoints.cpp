@@ -2,12 +2,12 @@
 
 #include <array>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "base/text.h"
 #include "source/checks.h"
 #include "source/decode_object.h"
+#include "source/names.h"
 
 namespace source {
 
@@ -19,28 +19,6 @@ constexpr std::string_view kHeadlessLabel = "service.kubernetes.io/headless";
 // As the API server limits a slice.
 constexpr size_t kMaxEndpoints = 1000;
 constexpr size_t kMaxPorts = 20000;
-
-// Puts names into the slice's text, each once. REQUIRES: the names live as long as this does (they
-// stand in the document).
-class Names {
- public:
-  explicit Names(model::EndpointSlice& slice) : slice_(slice) {}
-
-  model::TextRef intern(std::string_view name) {
-    if (name.empty()) return {};
-    const auto [entry, fresh] = known_.try_emplace(name);
-    if (fresh) {
-      entry->second = {static_cast<uint32_t>(slice_.text.size()),
-                       static_cast<uint32_t>(name.size())};
-      slice_.text += name;
-    }
-    return entry->second;
-  }
-
- private:
-  model::EndpointSlice& slice_;
-  std::unordered_map<std::string_view, model::TextRef> known_;
-};
 
 bool too_many(const Field& field, size_t most) {
   if (field.size() <= most) return false;

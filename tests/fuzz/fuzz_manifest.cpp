@@ -1,57 +1,25 @@
 // Any bytes as a manifest: no crash, and whatever object comes out is safe to write into a rule.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/check.h"
 #include "codec/document.h"
-#include "source/checks.h"
+#include "safe_objects.h"
 #include "source/decode.h"
 #include "source/merge.h"
 
 namespace {
 
-void check(const model::ServiceKey& key) {
-  CHECK(source::is_dns_label(key.ns) && source::is_dns_label(key.name));
-}
-
-bool is_port_name(const std::string& name) { return name.empty() || source::is_dns_label(name); }
-
 struct Check {
-  void operator()(const std::shared_ptr<const model::Service>& service) const {
-    check(service->key);
-    for (const auto& port : service->ports)
-      CHECK(is_port_name(port.name) && port.port != 0);
-    for (const auto family : net::kFamilies) {
-      const auto& ip = service->cluster_ips[static_cast<size_t>(family)];
-      CHECK(!ip || ip->family() == family);
-    }
-    const auto timeout = service->affinity_timeout_s.value_or(1);
-    CHECK(timeout >= 1 && timeout <= 86400);
-  }
-  void operator()(const std::shared_ptr<const model::EndpointSlice>& slice) const {
-    check(slice->service);
-    CHECK(slice->name.find_first_of(" \"\n") == std::string::npos);
-    for (const auto& port : slice->ports)
-      CHECK(is_port_name(port.name) && port.port != 0);
-    for (const auto& endpoint : slice->endpoints) {
-      CHECK(endpoint.ip.family() == slice->family);
-      CHECK(endpoint.node.size == 0 || source::is_dns_subdomain(slice->view(endpoint.node)));
-    }
-    for (const auto& hint : slice->hints)
-      CHECK(hint.endpoint < slice->endpoints.size());
-  }
-  void operator()(const std::shared_ptr<const model::Node>& node) const {
-    CHECK(source::is_dns_subdomain(node->name));
-  }
-  void operator()(const std::shared_ptr<const model::ServiceCidr>& cidr) const {
-    CHECK(source::is_dns_subdomain(cidr->name));
+  template <typename T>
+  void operator()(const std::shared_ptr<const T>& object) const {
+    fuzz::check_safe(*object);
   }
   void operator()(const source::Endpoints& endpoints) const {
-    check(endpoints.key);
+    fuzz::check_safe(endpoints.key);
     for (const auto& slice : endpoints.slices)
-      (*this)(slice);
+      fuzz::check_safe(*slice);
   }
 };
 
