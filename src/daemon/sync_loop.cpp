@@ -32,13 +32,16 @@ double milliseconds(std::chrono::nanoseconds duration) {
 }
 
 SyncLoop::SyncLoop(std::unique_ptr<backend::Backend> backend, Periods periods,
-                   std::function<Time()> clock)
+                   std::shared_ptr<metrics::Metrics> metrics, std::function<Time()> clock)
     : backend_(std::move(backend)),
       periods_(bounded(periods)),
+      metrics_(std::move(metrics)),
       clock_(std::move(clock)),
       schedule_({periods_.min_sync, periods_.sync, kMaxInterval}, clock_()),
       last_full_(clock_()),
-      next_check_(clock_() + periods_.sync) {}
+      next_check_(clock_() + periods_.sync) {
+  metrics_->sync_queued(backend_->family());
+}
 
 void SyncLoop::run(event::Mailbox<Update>& mailbox) {
   Time next = clock_();
@@ -54,6 +57,7 @@ SyncLoop::Time SyncLoop::turn(std::optional<Update> update) {
     snapshot_ = std::move(update->snapshot);
     dirty_.merge(std::move(update->dirty));
     schedule_.request();
+    metrics_->sync_queued(backend_->family());
   }
   if (snapshot_ == nullptr) return clock_() + kMaxInterval;
   if (clock_() >= next_check_) check_for_flush();
@@ -82,12 +86,12 @@ void SyncLoop::sync() {
     klog::info("Starting the first sync",
                {family_field(), {"services", snapshot_->services.size()}});
   }
-  auto report = backend_->sync(request);
+  auto report = run_once(request);
   if (!report && !request.full) {
     // The kernel is not as we left it; comparing everything with it most often mends that.
     klog::error("Partial sync failed, trying a full one", report.error().text, {family_field()});
     request.full = true;
-    report = backend_->sync(request);
+    report = run_once(request);
   }
   schedule_.finished(clock_(), report.has_value());
   if (report) {
@@ -95,6 +99,17 @@ void SyncLoop::sync() {
   } else {
     failed(report.error());
   }
+}
+
+base::Result<backend::SyncReport> SyncLoop::run_once(const backend::SyncRequest& request) {
+  metrics_->sync_started(backend_->family());
+  const auto start = clock_();
+  auto report = backend_->sync(request);
+  metrics_->sync_finished({.family = backend_->family(),
+                           .full = request.full,
+                           .ok = report.has_value(),
+                           .duration = clock_() - start});
+  return report;
 }
 
 void SyncLoop::succeeded(const backend::SyncReport& report) {

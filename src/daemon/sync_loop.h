@@ -14,6 +14,7 @@
 #include "daemon/schedule.h"
 #include "event/mailbox.h"
 #include "log/log.h"
+#include "metrics/metrics.h"
 #include "model/store.h"
 
 namespace proxyd {
@@ -45,6 +46,7 @@ class SyncLoop {
   };
 
   SyncLoop(std::unique_ptr<backend::Backend> backend, Periods periods,
+           std::shared_ptr<metrics::Metrics> metrics,
            std::function<Time()> clock = &Time::clock::now);
 
   // Runs until the mailbox is closed.
@@ -57,12 +59,14 @@ class SyncLoop {
  private:
   void check_for_flush();
   void sync();
+  base::Result<backend::SyncReport> run_once(const backend::SyncRequest& request);
   void succeeded(const backend::SyncReport& report);
   void failed(const base::Error& error);
   klog::Field family_field() const;
 
   std::unique_ptr<backend::Backend> backend_;
   Periods periods_;
+  std::shared_ptr<metrics::Metrics> metrics_;
   std::function<Time()> clock_;
   Schedule schedule_;
   model::SnapshotPtr snapshot_;  // null until the first update

@@ -45,7 +45,7 @@ class SyncLoopTest : public testing::Test {
  protected:
   SyncLoop loop(Schedule::Duration sync_period = seconds(30)) {
     return SyncLoop(std::make_unique<FakeBackend>(state_), {seconds(1), sync_period},
-                    [this] { return now_; });
+                    std::make_shared<metrics::Metrics>("iptables"), [this] { return now_; });
   }
   Update update(std::initializer_list<const char*> services) {
     Update made{std::make_shared<const model::Snapshot>(), {}};

@@ -1,0 +1,58 @@
+// Where the changes of a source go: into the store, and from there to the sync threads.
+//
+// Lives on the loop thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "daemon/sync_loop.h"
+#include "event/mailbox.h"
+#include "metrics/metrics.h"
+#include "model/store.h"
+
+namespace proxyd {
+
+using Mailbox = std::shared_ptr<event::Mailbox<Update>>;
+
+class Intake {
+ public:
+  // `end` ends the daemon.
+  Intake(const config::Config& config, const std::string& node_name, metrics::Metrics& metrics,
+         std::function<void(std::string)> end);
+
+  // Folds them; hands on what that touched, once open. Returns how many Services it touched.
+  size_t take(std::vector<model::Change> changes);
+
+  // The source's state is complete: what was taken in so far becomes the first update.
+  void complete();
+  // The sync threads are there.
+  void open(std::map<net::Family, Mailbox> mailboxes);
+
+  model::SnapshotPtr snapshot() const { return store_.snapshot(); }
+
+  // From now on, changes of the Node are compared with what it is now.
+  void remember_node();
+
+ private:
+  void count(const model::Change& change);
+  void check_node();
+  void hand_on();
+
+  const config::Config& config_;
+  model::Store store_;
+  metrics::Metrics& metrics_;
+  std::function<void(std::string)> end_;
+  model::DirtySet dirty_;  // since the last letter
+  bool complete_ = false;
+  bool handed_on_ = false;  // the first update
+  std::map<net::Family, Mailbox> mailboxes_;
+  bool node_remembered_ = false;
+  model::Node node_at_start_;
+};
+
+}  // namespace proxyd
