@@ -51,7 +51,7 @@ run-stop:
 	@PYTHONPATH=tools $(PYTHON) -B -m demo --stop
 
 ## make test          every test: release build, sanitizers, a brief fuzz run, virtual machines
-##   ONLY=unit        one label in the release build: unit golden kernel behaviour check, or a mode
+##   ONLY=unit        one label in the release build: unit golden kernel behaviour check packaging, or a mode
 .PHONY: test test-release test-dev test-fuzz test-vm
 ifdef ONLY
 test: setup-test
@@ -63,7 +63,7 @@ endif
 # One after the other, also under make -j: they share the cores, and some share the kernel.
 test-release: setup-test
 	$(call stage,build with tests,$(call build,release,build))
-	$(call stage,tests,$(call ctest,build,-LE '^vm$$'))
+	$(call stage,tests,$(call ctest,build,-LE '^(vm|conformance|packaging-slow)$$'))
 test-dev: setup-test
 	$(call stage,build with ASan and UBSan,$(call build,dev,build-dev))
 	$(call stage,unit tests with ASan and UBSan,$(call ctest,build-dev,-L '^unit$$'))
@@ -106,6 +106,18 @@ install: build/kube-proxy
 build/kube-proxy:
 	@$(MAKE) all
 
+## make deb           the Debian package: build/kube-proxy_1.36.4-1_amd64.deb
+.PHONY: deb
+deb: all setup-package
+	$(call stage,Debian package,cd build && cpack -G DEB >cpack.log 2>&1 || { cat cpack.log; exit 1; })
+	@ls build/kube-proxy_*.deb
+
+## make image-check   build the container image, install and remove the Debian package: each in a Debian of its own (root)
+.PHONY: image-check
+image-check: setup-image
+	$(call stage,build,$(call build,release,build,kube-proxy))
+	$(call stage,packages in a Debian of their own,$(call ctest,build,-L '^packaging-slow$$'))
+
 ## make dev           build with ASan and UBSan in build-dev
 ## make tsan          build with ThreadSanitizer in build-tsan, and run the unit tests
 ## make fuzz          build the fuzz targets in build-fuzz, and run each for KP_FUZZ_SECONDS (default 10)
@@ -123,12 +135,18 @@ clean:
 	rm -rf build build-dev build-tsan build-fuzz build-coverage
 
 # Installs the Debian packages that are missing; one line when none is. KP_SETUP=0 leaves it out.
-.PHONY: setup-build setup-run setup-test setup-lint
+.PHONY: setup-build setup-run setup-test setup-lint setup-package setup-image setup-conformance
 setup-build:
 	@tools/setup build
 setup-run:
 	@tools/setup run
 setup-test:
-	@tools/setup build run test lint
+	@tools/setup build run test lint package
 setup-lint:
 	@tools/setup build lint
+setup-package:
+	@tools/setup package
+setup-image:
+	@tools/setup build run test package image
+setup-conformance:
+	@tools/setup conformance
