@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "behaviour")]
 sys.dont_write_bytecode = True
 
+import controlplane  # noqa: E402
 import lab  # noqa: E402
 import world as world_module  # noqa: E402
 
@@ -23,6 +24,7 @@ def pytest_addoption(parser):
     group.addoption("--mode", default="iptables", help="the proxy mode under test")
     group.addoption("--variant", default="nft", choices=["nft", "legacy"], help="which iptables the node has")
     group.addoption("--binary", default=os.environ.get("KUBE_PROXY", str(ROOT / "build" / "kube-proxy")))
+    group.addoption("--source", default="manifests", choices=["manifests", "api"], help="where the proxy's objects are")
     group.addoption("--show-rules", action="store_true", help="print the rules of both nodes when a row fails")
 
 
@@ -30,7 +32,8 @@ def pytest_sessionstart(session):
     if session.config.option.collectonly:
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside, we still clean up
-    missing = lab.missing_capabilities()
+    source = controlplane if session.config.option.source == "api" else lab
+    missing = source.missing_capabilities()
     if missing:
         pytest.exit("skipped, missing: " + ", ".join(missing), returncode=SKIPPED)
 
@@ -40,7 +43,7 @@ def world(request):
     option = request.config.option
     if not os.access(option.binary, os.X_OK):
         pytest.exit(f"no such program: {option.binary}", returncode=2)
-    made = world_module.World(option.binary, lab.Mode(option.mode, option.variant))
+    made = world_module.World(option.binary, lab.Mode(option.mode, option.variant), option.source)
     request.config.stash[WORLD] = made
     yield made
     del request.config.stash[WORLD]

@@ -3,6 +3,7 @@
 import concurrent.futures
 import time
 
+import controlplane
 import lab
 import rows
 
@@ -21,22 +22,22 @@ SPREAD_SOURCES = 16
 class World:
     """One cluster with a proxy on every node, moved from step to step. Steps of one scenario go in their order."""
 
-    def __init__(self, binary, mode):
+    def __init__(self, binary, mode, source="manifests"):
         self.cluster = lab.Cluster("kpb")
         try:
-            self._start(binary, mode)
+            self._start(binary, mode, source)
         except BaseException:
             self.cluster.close()
             raise
 
-    def _start(self, binary, mode):
+    def _start(self, binary, mode, source):
         self.mode = mode
         for member in self.cluster.members.values():
             ports = NODE_PORTS if member.kind == "node" else POD_PORTS
             self.cluster.serve(member.name, tcp=ports, udp=ports)
         self.cluster.wait_serving()
         self._sources = {name: self.cluster.add_sources(name, SPREAD_SOURCES) for name in ("client1", "ext1")}
-        self._manifests = lab.Manifests(self.cluster.state / "manifests")
+        self._manifests = self._api() if source == "api" else lab.Manifests(self.cluster.state / "manifests")
         self._marker = lab.Marker(self.cluster, self._manifests, "web1a", POD_PORTS[0])
         self._manifests.put(*self.cluster.node_objects())
         self.daemons = [lab.Daemon(self.cluster, node, binary, self._manifests, mode) for node in self.cluster.nodes()]
@@ -45,6 +46,13 @@ class World:
         self._stuck = {}
         self._scenario = None
         self._position = -1
+
+    def _api(self):
+        """A real API server in the place of the folder of manifests."""
+        plane = controlplane.ControlPlane(controlplane.built(), "kpbc")
+        self.cluster.adopt(plane)
+        plane.attach(self.cluster.fabric)
+        return controlplane.Objects(plane)
 
     def close(self):
         self.cluster.close()
