@@ -121,6 +121,20 @@ kube::Event node_event(kube::Event::Type type, const std::string& reason, const 
           .note = note};
 }
 
+Result<std::unique_ptr<serve::PatientServer>> start_server(const config::Options& options,
+                                                           const std::string& name,
+                                                           metrics::Metrics& metrics, Loop& loop,
+                                                           Source& source) {
+  serve::describe_process(metrics, options);
+  auto server = serve::start_metrics_server(loop.io().get_executor(), {metrics, options.config});
+  if (!server) {
+    source.record(node_event(kube::Event::Type::Warning, "FailedToStartMetricServer", name,
+                             server.error().text));
+    source.flush_events();
+  }
+  return server;
+}
+
 // The thread owns what it works with: when the daemon ends, nobody waits for a program that is
 // still writing rules.
 void start_sync_thread(std::unique_ptr<backend::Backend> backend, const config::Config& config,
@@ -153,15 +167,8 @@ Result<> run(const config::Options& options) {
   const auto source = TRY(open_source(options, name, loop, intake));
 
   // Up before the API server is waited for, so that somebody can ask what we are doing.
-  serve::describe_process(*metrics, options);
-  const auto server =
-      serve::start_metrics_server(loop.io().get_executor(), {*metrics, options.config});
-  if (!server) {
-    source->record(node_event(kube::Event::Type::Warning, "FailedToStartMetricServer", name,
-                              server.error().text));
-    source->flush_events();
-    return std::unexpected(server.error());
-  }
+  std::unique_ptr<serve::PatientServer> server;
+  if (!options.init_only) server = TRY(start_server(options, name, *metrics, loop, *source));
 
   // the node, and what is set on it
   TRY(source->find_node());
