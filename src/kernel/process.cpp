@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,6 +114,8 @@ Result<pid_t> spawn(const Command& command, int in, int out, int err) {
   return pid;
 }
 
+constexpr int kPipeBytes = 1 << 20;
+
 // Feeds and drains the three pipes of one child until it closes its output.
 class Conversation {
  public:
@@ -125,6 +128,8 @@ class Conversation {
     for (const Fd* fd : {&in_, &out_, &err_})
       ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
     if (command_.input.empty()) in_.reset();
+    // Fewer turns for megabytes of rules; where it is refused, the pipe is just smaller.
+    if (in_) (void)::fcntl(in_.get(), F_SETPIPE_SZ, kPipeBytes);
   }
 
   enum class End { Closed, OutOfTime, Stopped };
@@ -190,6 +195,22 @@ class Conversation {
   size_t offset_ = 0;  // into that piece
 };
 
+// A program may close its output and go on; its end has the same limits.
+Conversation::End wait_for_exit(pid_t pid, int stop, Clock::time_point deadline) {
+  const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return Conversation::End::Closed;  // no such thing in this kernel: the caller waits
+  while (true) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0) return Conversation::End::OutOfTime;
+    std::array<pollfd, 2> fds{pollfd{process.get(), POLLIN, 0}, pollfd{stop, POLLIN, 0}};
+    if (::poll(fds.data(), fds.size(), static_cast<int>(left.count())) < 0 && errno != EINTR)
+      return Conversation::End::OutOfTime;
+    if (fds[0].revents != 0) return Conversation::End::Closed;
+    if (fds[1].revents != 0) return Conversation::End::Stopped;
+  }
+}
+
 Result<int> wait_for(pid_t pid, const std::string& program) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0) {
@@ -214,7 +235,9 @@ Result<Output> run(Command command) {
   const auto timeout = command.timeout;
   Conversation conversation(command, std::move(in.write), std::move(out.read), std::move(err.read),
                             result);
-  const Conversation::End end = conversation.run(Clock::now() + timeout);
+  const auto deadline = Clock::now() + timeout;
+  Conversation::End end = conversation.run(deadline);
+  if (end == Conversation::End::Closed) end = wait_for_exit(pid, command.stop, deadline);
   if (end != Conversation::End::Closed) {
     ::kill(command.own_group ? -pid : pid, SIGKILL);
     (void)wait_for(pid, command.argv[0]);

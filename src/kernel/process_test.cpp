@@ -62,6 +62,15 @@ TEST(Process, AMissingProgramIsNotFound) {
   EXPECT_EQ(output.error().text, "no-such-program-here: not found in PATH");
 }
 
+TEST(Process, AProgramThatClosesItsOutputAndGoesOnIsKilledToo) {
+  Command command;
+  command.argv = {"sh", "-c", "exec >&- 2>&-; exec sleep 1000"};
+  command.timeout = std::chrono::milliseconds(300);
+  const auto output = run(std::move(command));
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().code, base::ErrorCode::Timeout);
+}
+
 TEST(Process, AProgramThatDoesNotEndIsKilled) {
   Command command;
   command.argv = {"sleep", "1000"};
