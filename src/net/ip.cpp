@@ -45,12 +45,13 @@ namespace {
 
 std::optional<IpAddr> parse_v4(std::string_view text) {
   uint32_t address = 0;
-  const auto parts = base::split(text, '.');
-  if (parts.size() != 4) return std::nullopt;
-  for (const auto part : parts) {
-    const auto octet = base::parse_number<uint32_t>(part);
+  for (int left = 3; left >= 0; --left) {
+    const size_t dot = text.find('.');
+    if ((dot == std::string_view::npos) != (left == 0)) return std::nullopt;
+    const auto octet = base::parse_number<uint32_t>(text.substr(0, dot));
     if (!octet || *octet > 255) return std::nullopt;
     address = address << 8 | *octet;
+    text.remove_prefix(left == 0 ? text.size() : dot + 1);
   }
   return IpAddr::v4(address);
 }
