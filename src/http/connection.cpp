@@ -74,6 +74,7 @@ Connection::~Connection() = default;
 Async<Result<Head>> Connection::exchange(std::string_view request,
                                          std::chrono::nanoseconds patience) {
   parser_ = std::make_unique<Parser>();
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   watchdog_.arm(patience);
   const auto sent = co_await stream_->write(request);
   const bool late = watchdog_.barked();
@@ -86,7 +87,7 @@ Async<Result<Head>> Connection::exchange(std::string_view request,
   // What comes before the answer proper (100 Continue, 103 Early Hints) is of no use to us.
   for (int before = 0; before < kMaxInterim; ++before) {
     while (!parser_->is_header_done()) {
-      const auto more = co_await read_more(patience);
+      const auto more = co_await read_more(deadline - std::chrono::steady_clock::now());
       if (!more) co_return std::unexpected(more.error());
     }
     if (parser_->head.status / 100 != 1) co_return parser_->head;

@@ -52,7 +52,8 @@ base::Error to_error(const error_code& error, const std::string& doing) {
   if (error == asio::error::timed_out) code = ErrorCode::Timeout;
   if (error == asio::error::eof || error == asio::error::connection_reset ||
       error == asio::error::broken_pipe || error == asio::error::connection_aborted ||
-      error == asio::error::operation_aborted || error == asio::ssl::error::stream_truncated) {
+      error == asio::error::operation_aborted || error == asio::error::bad_descriptor ||
+      error == asio::ssl::error::stream_truncated) {
     code = ErrorCode::Lost;
   }
   return {code, doing + ": " + lower_first(error.message())};
@@ -118,20 +119,17 @@ std::string text_of(const tcp::endpoint& endpoint) {
   return host + ":" + std::to_string(endpoint.port());
 }
 
+// Takes as long as the C library takes: a lookup in progress cannot be called off.
 Async<Result<tcp::resolver::results_type>> resolve(const Url& url) {
   const auto executor = co_await asio::this_coro::executor;
   tcp::resolver resolver(executor);
-  Watchdog watchdog(executor, [&] { resolver.cancel(); });
-  watchdog.arm(kDialTimeout);
   const std::string port = std::to_string(url.port);
   error_code error;
   auto found = co_await resolver.async_resolve(url.host, port,
                                                asio::redirect_error(asio::use_awaitable, error));
   if (error) {
-    co_return base::fail(
-        watchdog.barked() ? ErrorCode::Timeout : ErrorCode::System,
-        "dial tcp: lookup " + url.host + ": " +
-            (watchdog.barked() ? "no answer within 30 s" : lower_first(error.message())));
+    co_return base::fail(ErrorCode::System,
+                         "dial tcp: lookup " + url.host + ": " + lower_first(error.message()));
   }
   co_return found;
 }

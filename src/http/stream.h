@@ -39,7 +39,8 @@ struct Target {
 
 // Connects, through the proxy if there is one, and secures the connection. Nobody listening is Refused.
 //
-// A peer that vanishes without a word is noticed within 30 s: the kernel asks it for a sign of life.
+// A peer whose machine vanishes without a word is noticed within 30 s: our kernel asks its kernel for a
+// sign of life. One whose process hangs is not.
 event::Async<base::Result<std::unique_ptr<ByteStream>>> dial(const Target& target);
 
 }  // namespace http

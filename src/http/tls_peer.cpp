@@ -76,8 +76,6 @@ std::string wrong_name(X509* certificate, const std::string& name) {
 
 base::Result<> expect_peer(SSL* ssl, const std::string& name) {
   X509_VERIFY_PARAM* expected = SSL_get0_param(ssl);
-  // The subject's common name is not a host name (RFC 6125), to Go's programs either.
-  X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
   const bool is_address = net::IpAddr::parse(name).has_value();
   bool set = false;
   if (is_address) {

@@ -24,7 +24,10 @@ using namespace std::chrono_literals;
 constexpr int kMaxRetries = 10;
 constexpr auto kHeadPatience = 70s;  // the API server itself gives up after 60 s
 constexpr auto kBodyPatience = 60s;  // without a byte
-constexpr auto kWatchGrace = 30s;    // beyond the time that a watch may last
+// Without a byte on a watch. An API server sends a bookmark every minute, so it hangs, or something in
+// between does; where nobody sends bookmarks, a watch is opened again a little more often.
+constexpr auto kSilence = 150s;
+constexpr auto kRefusalPatience = 10s;  // for the body of an answer that is no watch
 constexpr auto kIdleTimeout = 90s;
 constexpr size_t kMaxIdle = 25;
 constexpr auto kCredentialsPoll = 10s;
@@ -56,17 +59,19 @@ std::string warning_text(const std::string& header) {
   return text;
 }
 
+class Registered;
+
 // Connections that are open, to be ended together when credentials change.
-using Open = std::set<http::Connection*>;
+using Open = std::set<Registered*>;
 
 class Registered {
  public:
   Registered(std::unique_ptr<http::Connection> connection, std::shared_ptr<Open> open,
              uint64_t generation)
       : connection_(std::move(connection)), open_(std::move(open)), generation_(generation) {
-    open_->insert(connection_.get());
+    open_->insert(this);
   }
-  ~Registered() { open_->erase(connection_.get()); }
+  ~Registered() { open_->erase(this); }
   Registered(const Registered&) = delete;
   Registered& operator=(const Registered&) = delete;
 
@@ -98,7 +103,8 @@ class HttpStream final : public Stream {
     return parse_retry_after(answer_.head.retry_after);
   }
   Async<Result<std::string_view>> read() override {
-    auto bytes = co_await (*answer_.connection)->read(patience_ + kWatchGrace);
+    const std::chrono::seconds patience = status() == 200 ? patience_ : kRefusalPatience;
+    auto bytes = co_await (*answer_.connection)->read(patience);
     co_return std::move(bytes);
   }
 
@@ -124,7 +130,7 @@ class HttpClient final : public Client {
 
   Async<Result<Response>> request(const Request& request) override {
     co_await take_token(request);
-    auto answer = co_await send(request);
+    auto answer = co_await send(request, kHeadPatience);
     if (!answer) co_return std::unexpected(answer.error());
     Response response;
     response.status = answer->head.status;
@@ -144,9 +150,11 @@ class HttpClient final : public Client {
 
   Async<Result<std::unique_ptr<Stream>>> stream(const Request& request,
                                                 std::chrono::seconds patience) override {
-    auto answer = co_await send(request);
+    // Some proxies keep the head back until there is a body.
+    const auto silence = std::min<std::chrono::seconds>(patience, kSilence);
+    auto answer = co_await send(request, std::max<std::chrono::seconds>(silence, kHeadPatience));
     if (!answer) co_return std::unexpected(answer.error());
-    co_return std::make_unique<HttpStream>(std::move(*answer), patience);
+    co_return std::make_unique<HttpStream>(std::move(*answer), silence);
   }
 
  private:
@@ -159,9 +167,9 @@ class HttpClient final : public Client {
   }
 
   // Tries again what the server asked to be tried again.
-  Async<Result<Answer>> send(const Request& request) {
+  Async<Result<Answer>> send(const Request& request, std::chrono::seconds head_patience) {
     for (int attempt = 0;; ++attempt) {
-      auto answer = co_await send_once(request);
+      auto answer = co_await send_once(request, head_patience);
       if (!answer) {
         const bool again = request.method == "GET" && answer.error().code == ErrorCode::Lost;
         if (!again || attempt == kMaxRetries)
@@ -189,7 +197,7 @@ class HttpClient final : public Client {
     }
   }
 
-  Async<Result<Answer>> send_once(const Request& request) {
+  Async<Result<Answer>> send_once(const Request& request, std::chrono::seconds head_patience) {
     const auto credentials = co_await credentials_->headers();
     if (!credentials) co_return std::unexpected(credentials.error());
     const std::string bytes = compose(request, *credentials);
@@ -198,9 +206,10 @@ class HttpClient final : public Client {
       const bool reused = !idle_.empty() && prune_idle();
       auto connection = co_await connection_for(reused);
       if (!connection) co_return std::unexpected(connection.error());
-      auto head = co_await (**connection)->exchange(bytes, kHeadPatience);
+      auto head = co_await (**connection)->exchange(bytes, head_patience);
       // The server may have closed an idle connection just when we sent the request.
-      const bool stale = !head && reused && !(**connection)->answered();
+      const bool stale =
+          !head && head.error().code == ErrorCode::Lost && reused && !(**connection)->answered();
       if (stale) continue;
       if (!head) co_return std::unexpected(head.error());
       told(request, *head, Clock::now() - start);
@@ -240,22 +249,25 @@ class HttpClient final : public Client {
       co_return std::move(connection);
     }
     http::Target target{options_.server, options_.proxy, options_.tls_server_name, {}};
-    if (options_.server.tls()) {
-      auto tls = co_await credentials_->tls();
-      if (!tls) co_return std::unexpected(tls.error());
-      target.tls = std::move(*tls);
+    // Credentials may change while we connect; such a connection would be missed when the others are ended.
+    constexpr int kMaxDials = 3;
+    for (int dials = 1;; ++dials) {
+      if (options_.server.tls()) {
+        auto tls = co_await credentials_->tls();
+        if (!tls) co_return std::unexpected(tls.error());
+        target.tls = std::move(*tls);
+      }
+      const uint64_t generation = credentials_->generation();
+      auto stream = co_await http::dial(target);
+      if (!stream) co_return std::unexpected(stream.error());
+      if (credentials_->generation() != generation && dials < kMaxDials) continue;
+      auto connection = std::make_unique<http::Connection>(executor_, std::move(*stream));
+      co_return std::make_unique<Registered>(std::move(connection), open_, generation);
     }
-    const uint64_t generation = credentials_->generation();
-    auto stream = co_await http::dial(target);
-    if (!stream) co_return std::unexpected(stream.error());
-    auto connection = std::make_unique<http::Connection>(executor_, std::move(*stream));
-    co_return std::make_unique<Registered>(std::move(connection), open_, generation);
   }
 
   void keep(ConnectionPtr connection) {
-    if (!(*connection)->reusable() || connection->generation() != generation_at_last_look_ ||
-        idle_.size() >= kMaxIdle)
-      return;
+    if (!(*connection)->reusable() || idle_.size() >= kMaxIdle) return;
     idle_.push_back({std::move(connection), Clock::now()});
   }
 
@@ -313,11 +325,12 @@ class HttpClient final : public Client {
                    "Certificate rotation detected, shutting down client connections to start "
                    "using new credentials"});
       }
-      idle_.clear();
-      for (auto* connection : *open_)
-        connection->close();
+      for (Registered* connection : *open_) {
+        if (connection->generation() != generation) (*connection)->close();
+      }
       generation_at_last_look_ = generation;
     }
+    prune_idle();
     poll_.arm(kCredentialsPoll);
   }
 

@@ -72,8 +72,8 @@ class Client {
   // large (kMaxBodyBytes) or no HTTP.
   virtual event::Async<base::Result<Response>> request(const Request& request) = 0;
 
-  // Opens a watch. `patience` is how long the server was told that it may last: if it is silent for
-  // longer than that and a grace, read() gives Timeout. Answers with another status than 200 are
+  // Opens a watch. `patience` is how long the server was told that it may last. If it is silent for that
+  // long, or for more than two bookmarks would take, read() gives Timeout. Answers with another status than 200 are
   // streams too: read their (small) body for the Status.
   virtual event::Async<base::Result<std::unique_ptr<Stream>>> stream(
       const Request& request, std::chrono::seconds patience) = 0;

@@ -203,7 +203,8 @@ Request patch_request(const EventObject& object) {
 std::string refusal_text(const Response& response) {
   std::string message = response.body.starts_with(kMagic) ? proto_status_message(response.body)
                                                           : json_status_message(response.body);
-  if (!message.empty()) return message;
+  constexpr size_t kMaxText = 1000;
+  if (!message.empty()) return message.substr(0, kMaxText);
   return "the server answered with status " + std::to_string(response.status);
 }
 
