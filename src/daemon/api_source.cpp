@@ -2,10 +2,10 @@
 
 #include <sys/utsname.h>
 
+#include <exception>
 #include <utility>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 
 #include "config/kubeconfig.h"
 #include "http/proxy.h"
@@ -45,6 +45,15 @@ std::string user_agent(const std::string& version) {
   if (arch == "aarch64") arch = "arm64";
   return "kube-proxy/" + version.substr(0, version.find('-')) + " (linux/" + arch +
          ") kubernetes/cpp";
+}
+
+std::string text_of(const std::exception_ptr& thrown) {
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "ended without a reason";
 }
 
 // The machine's own name, whatever the node is called.
@@ -180,7 +189,11 @@ void ApiSource::watch(Resource resource) {
   reflector = std::make_unique<source::api::Reflector>(
       source::api::Query{resource, node_name_}, config::gate_enabled(config_, "WatchListClient"),
       *client_, std::move(listener));
-  boost::asio::co_spawn(loop_.io(), reflector->run(), boost::asio::detached);
+  // It never returns. What it may throw (no memory, no thread for a lookup) must not leave the node with
+  // rules that nobody keeps up to date.
+  boost::asio::co_spawn(loop_.io(), reflector->run(), [this](const std::exception_ptr& thrown) {
+    loop_.end("watching the API server: " + text_of(thrown));
+  });
 }
 
 void ApiSource::synced(Resource resource) {

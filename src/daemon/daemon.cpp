@@ -149,7 +149,9 @@ void start_sync_thread(std::unique_ptr<backend::Backend> backend, const config::
 }  // namespace
 
 Result<> run(const config::Options& options) {
-  Loop loop;
+  // Not destroyed before the process ends: that would wait for a name lookup that hangs. What uses it is
+  // destroyed first, at the end of this function, and the loop never runs again.
+  static Loop loop;
   // From here on a written configuration file counts, even if the start takes long.
   std::optional<ConfigEnds> config_ends;
   if (!options.config_file.empty()) {

@@ -18,6 +18,16 @@ void tell_skipped(const model::Change& change) {
                 {{"service", (*service)->key.str()}});
 }
 
+// The addresses that a node goes by: its first, and the first of the other family.
+std::vector<net::IpAddr> chosen(const std::vector<net::IpAddr>& addresses) {
+  std::vector<net::IpAddr> out;
+  for (const auto& address : addresses) {
+    if (out.empty() || (out.size() == 1 && address.family() != out[0].family()))
+      out.push_back(address);
+  }
+  return out;
+}
+
 }  // namespace
 
 Intake::Intake(const config::Config& config, const std::string& node_name,
@@ -29,7 +39,8 @@ size_t Intake::take(std::vector<model::Change> changes) {
   for (auto& change : changes) {
     tell_skipped(change);
     count(change);
-    if (std::holds_alternative<model::NodeDeleted>(change)) klog::info("Node is being deleted");
+    if (const auto* gone = std::get_if<model::NodeDeleted>(&change))
+      klog::info("Node is being deleted", {{"node", gone->name}});
     dirty.merge(store_.fold(std::move(change)));
   }
   const size_t services = dirty.services.size();
@@ -81,7 +92,7 @@ void Intake::check_node() {
     klog::info("PodCIDRs changed for the node", {{"node", node->name}});
     end_("PodCIDRs changed for the node");
   }
-  if (node->addresses != node_at_start_.addresses)
+  if (chosen(node->addresses) != chosen(node_at_start_.addresses))
     klog::info("NodeIPs changed for the node", {{"node", node->name}});
 }
 

@@ -19,6 +19,7 @@ constexpr int kPageSize = 500;
 constexpr auto kBrief = 1s;           // a watch that ends sooner did not work
 constexpr auto kStateReminder = 10s;  // while the state does not come to its end
 constexpr size_t kMaxStatusBytes = 64 << 10;
+constexpr auto kStatusPatience = 30s;
 
 // Versions are numbers that grow, to everybody who can compare them.
 bool older(std::string_view a, std::string_view b) {
@@ -133,7 +134,13 @@ Async<> Reflector::cycle() {
   tell_recovery();
   const auto ended = co_await follow(watch);
   if (ended) co_return;
-  tell(Notice::Severity::Info, 0, "Warning: watch ended with error", ended.error().text);
+  const Failure& failure = ended.error();
+  if (failure.opening && failure.kind != Failure::Kind::Expired) {
+    tell(Notice::Severity::Error, 0, "Failed to watch",
+         "failed to watch " + std::string(query_.type_name()) + ": " + failure.text);
+  } else {
+    tell(Notice::Severity::Info, 0, "Warning: watch ended with error", failure.text);
+  }
 }
 
 // Until it works, or cannot work in this way.
@@ -142,7 +149,9 @@ Async<Reflector::Outcome<Reflector::WatchPtr>> Reflector::stream_state() {
     auto watch = co_await try_to_stream_state();
     if (watch) {
       if (*watch != nullptr) co_return std::move(watch);
-      continue;  // it ended early, without a reason
+      tell_trouble({Failure::Kind::Other, "the stream ended before the state was complete"});
+      co_await pause();
+      continue;
     }
     switch (watch.error().kind) {
       case Failure::Kind::Unreachable:
@@ -175,7 +184,6 @@ Async<Reflector::Outcome<Reflector::WatchPtr>> Reflector::try_to_stream_state() 
       co_return std::unexpected(
           Failure{Failure::Kind::Other, "the stream ended at once, without any event"});
     }
-    co_await pause_after_brief(**watch);
     co_return nullptr;
   }
   co_return std::move(watch);
@@ -251,6 +259,9 @@ Async<Reflector::Outcome<>> Reflector::list_at(const std::string& version) {
       page = co_await list_page(query);
     }
     if (!page) co_return std::unexpected(page.error());
+    if (page->items.empty() && !page->continue_token.empty())
+      co_return std::unexpected(
+          Failure{Failure::Kind::Other, "an empty page that is not the last"});
     if (items.size() + page->items.size() > kMaxObjects)
       co_return std::unexpected(
           Failure{Failure::Kind::Other, "the server has more than 500000 objects"});
@@ -297,7 +308,9 @@ Async<Reflector::Outcome<>> Reflector::follow(WatchPtr& watch) {
         co_await pause();
         continue;
       } else {
-        co_return std::unexpected(opened.error());
+        Failure failure = opened.error();
+        failure.opening = true;
+        co_return std::unexpected(failure);
       }
     }
     tell_recovery();
@@ -347,11 +360,12 @@ Async<Reflector::Outcome<>> Reflector::consume(Watch& watch) {
 Async<Reflector::Outcome<Reflector::WatchPtr>> Reflector::open(const std::string& query,
                                                                std::chrono::seconds lasts) {
   const kube::Request request{.path = std::string(query_.path()), .query = query};
+  const auto since = around_.clock();  // some proxies keep the head back until there is an event
   auto stream = co_await client_.stream(request, lasts);
   if (!stream) co_return std::unexpected(failure_of(stream.error()));
   if ((*stream)->status() != 200) {
     std::string body;
-    while (body.size() < kMaxStatusBytes) {
+    while (body.size() < kMaxStatusBytes && around_.clock() - since < kStatusPatience) {
       const auto bytes = co_await (*stream)->read();
       if (!bytes || bytes->empty()) break;
       body += *bytes;
@@ -362,7 +376,7 @@ Async<Reflector::Outcome<Reflector::WatchPtr>> Reflector::open(const std::string
   const auto encoding = encoding_of((*stream)->content_type());
   if (!encoding) co_return std::unexpected(failure_of(encoding.error()));
   co_return std::make_unique<Watch>(
-      Watch{std::move(*stream), EventReader(query_.resource, *encoding), around_.clock()});
+      Watch{std::move(*stream), EventReader(query_.resource, *encoding), since});
 }
 
 Async<> Reflector::pause() {
@@ -448,11 +462,12 @@ std::chrono::seconds Reflector::random_lifetime() {
 
 void Reflector::tell(Notice::Severity severity, int verbosity, std::string message,
                      std::string err) const {
-  listener_.tell({.severity = severity,
-                  .verbosity = verbosity,
-                  .message = std::move(message),
-                  .err = std::move(err),
-                  .fields = {{"type", std::string(query_.type_name())}}});
+  listener_.tell(
+      {.severity = severity,
+       .verbosity = verbosity,
+       .message = std::move(message),
+       .err = std::move(err),
+       .fields = {{"reflector", "kube-proxy"}, {"type", std::string(query_.type_name())}}});
 }
 
 // The first time for everybody to see; then it is known.

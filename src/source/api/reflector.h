@@ -65,6 +65,7 @@ class Reflector {
     enum class Kind { Unreachable, Throttled, Expired, Other };
     Kind kind = Kind::Other;
     std::string text;
+    bool opening = false;  // it was a watch that could not be opened
   };
   template <typename T = void>
   using Outcome = std::expected<T, Failure>;

@@ -333,6 +333,26 @@ TEST_F(ReflectorTest, AServerThatHangsUpAtOnceIsNotAskedWithoutPause) {
   EXPECT_THAT(told, HasSubstr("very short watch"));
 }
 
+TEST_F(ReflectorTest, AStateThatBreaksOffAgainAndAgainIsToldAndPaced) {
+  const Answer cut{.pieces = {added("a", 1)}};
+  run({cut, cut, cut, open_with({added("a", 1) + bookmark(3, true)})});
+  EXPECT_THAT(slept, ElementsAre(1200ms, 2400ms, 4800ms));
+  EXPECT_THAT(told, HasSubstr("the stream ended before the state was complete"));
+  EXPECT_THAT(names(), ElementsAre("a"));
+}
+
+TEST_F(ReflectorTest, AnEmptyPageThatIsNotTheLastIsAnError) {
+  run({Answer{.pieces = {list({}, 5, "t")}}}, false);
+  EXPECT_THAT(told, HasSubstr("an empty page"));
+  EXPECT_EQ(synced, 0);
+}
+
+TEST_F(ReflectorTest, AWatchThatMayNotBeOpenedIsAnError) {
+  run({Answer{.pieces = {list({service("a", 1)}, 5)}}, refusal(403, "Forbidden")}, false);
+  EXPECT_THAT(told, HasSubstr("Failed to watch: failed to watch *v1.Service: no: Forbidden"));
+  EXPECT_THAT(names(), ElementsAre("a"));
+}
+
 TEST_F(ReflectorTest, ABrokenObjectIsToldAndTheOthersAreUsed) {
   run({open_with({event("ADDED", R"({"kind":"Service","apiVersion":"v1","metadata":{"name":"bad",)"
                                  R"("namespace":"default","resourceVersion":"1"},)"
