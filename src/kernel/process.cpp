@@ -114,7 +114,11 @@ Result<pid_t> spawn(const Command& command, int in, int out, int err) {
   return pid;
 }
 
+// A reader takes 4 KB at a time, and the kernel wakes us for each: 33 MB of rules would be 8,000 turns. A
+// large pipe is filled again only now and then, well before any reader has emptied it. Where it is
+// refused, the pipe is just smaller.
 constexpr int kPipeBytes = 1 << 20;
+constexpr std::chrono::milliseconds kRefill{10};
 
 // Feeds and drains the three pipes of one child until it closes its output.
 class Conversation {
@@ -128,19 +132,20 @@ class Conversation {
     for (const Fd* fd : {&in_, &out_, &err_})
       ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
     if (command_.input.empty()) in_.reset();
-    // Fewer turns for megabytes of rules; where it is refused, the pipe is just smaller.
-    if (in_) (void)::fcntl(in_.get(), F_SETPIPE_SZ, kPipeBytes);
+    roomy_ = in_ && ::fcntl(in_.get(), F_SETPIPE_SZ, kPipeBytes) >= kPipeBytes;
   }
 
   enum class End { Closed, OutOfTime, Stopped };
 
   End run(Clock::time_point deadline) {
     while (out_ || err_) {
-      const auto left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
       if (left.count() <= 0) return End::OutOfTime;
-      std::array<pollfd, 4> fds{pollfd{in_.get(), POLLOUT, 0}, pollfd{out_.get(), POLLIN, 0},
-                                pollfd{err_.get(), POLLIN, 0}, pollfd{command_.stop, POLLIN, 0}};
+      const bool pausing = std::exchange(filled_, false) && in_;
+      if (pausing) left = std::min(left, kRefill);
+      std::array<pollfd, 4> fds{pollfd{pausing ? -1 : in_.get(), POLLOUT, 0},
+                                pollfd{out_.get(), POLLIN, 0}, pollfd{err_.get(), POLLIN, 0},
+                                pollfd{command_.stop, POLLIN, 0}};
       if (::poll(fds.data(), fds.size(), static_cast<int>(left.count())) < 0 && errno != EINTR)
         return End::OutOfTime;
       if (fds[3].revents != 0) return End::Stopped;
@@ -158,7 +163,11 @@ class Conversation {
       const ssize_t written = ::write(in_.get(), piece.data() + offset_, piece.size() - offset_);
       if (written < 0) {
         if (errno == EINTR) continue;
-        if (errno != EAGAIN) in_.reset();  // it stopped reading; its exit status tells why
+        if (errno == EAGAIN) {
+          filled_ = roomy_;
+        } else {
+          in_.reset();  // it stopped reading; its exit status tells why
+        }
         return;
       }
       offset_ += static_cast<size_t>(written);
@@ -191,8 +200,10 @@ class Conversation {
   Command& command_;
   Fd in_, out_, err_;
   Output& result_;
-  size_t next_ = 0;    // piece of input
-  size_t offset_ = 0;  // into that piece
+  size_t next_ = 0;      // piece of input
+  size_t offset_ = 0;    // into that piece
+  bool roomy_ = false;   // the input pipe is large
+  bool filled_ = false;  // and was filled just now
 };
 
 // A program may close its output and go on; its end has the same limits.
