@@ -45,7 +45,8 @@ size_t Intake::take(std::vector<model::Change> changes) {
   }
   const size_t services = dirty.services.size();
   if (dirty.node) check_node();
-  dirty_.merge(std::move(dirty));
+  // The first sync compares everything, whatever has changed before it.
+  if (handed_on_) dirty_.merge(std::move(dirty));
   hand_on();
   return services;
 }
