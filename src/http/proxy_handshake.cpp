@@ -4,8 +4,7 @@
 #include <chrono>
 #include <optional>
 
-#include <openssl/evp.h>
-
+#include "http/basic_auth.h"
 #include "http/watchdog.h"
 #include "net/ip.h"
 
@@ -165,13 +164,7 @@ Async<Result<>> connect_by_socks(ByteStream& stream, const Url& proxy, const Url
 
 std::string proxy_authorization(const Url& proxy) {
   if (proxy.user.empty() && proxy.password.empty()) return {};
-  const std::string plain = proxy.user + ":" + proxy.password;
-  std::string encoded(4 * ((plain.size() + 2) / 3) + 1, '\0');
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(encoded.data()),
-                                   reinterpret_cast<const unsigned char*>(plain.data()),
-                                   static_cast<int>(plain.size()));
-  encoded.resize(static_cast<size_t>(size));
-  return "Basic " + encoded;
+  return basic_authorization(proxy.user, proxy.password);
 }
 
 bool in_absolute_form(const std::optional<Url>& proxy, const Url& server) {

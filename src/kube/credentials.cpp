@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "http/basic_auth.h"
 #include "kube/exec_plugin.h"
 #include "kube/token_file.h"
 
@@ -66,7 +67,8 @@ event::Async<Result<Headers>> Credentials::headers() {
   if (!token.empty()) {
     headers.emplace_back(kAuthorization, "Bearer " + token);
   } else if (!access_.username.empty()) {
-    headers.emplace_back(kAuthorization, basic_authorization(access_.username, access_.password));
+    headers.emplace_back(kAuthorization,
+                         http::basic_authorization(access_.username, access_.password));
   }
   const auto checked = check_values(headers);
   if (!checked) co_return std::unexpected(checked.error());

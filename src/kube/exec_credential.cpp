@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "codec/document.h"
 #include "codec/json.h"
+#include "http/basic_auth.h"
 #include "http/tls.h"
-#include "kube/request_headers.h"
 
 namespace kube {
 namespace {
@@ -35,7 +35,7 @@ Value cluster_info(const config::Access& access, const std::string& ca_pem) {
   add("server", text_value(access.server));
   if (!access.tls_server_name.empty()) add("tls-server-name", text_value(access.tls_server_name));
   if (access.insecure) add("insecure-skip-tls-verify", Value(true));
-  if (!ca_pem.empty()) add("certificate-authority-data", text_value(encode_base64(ca_pem)));
+  if (!ca_pem.empty()) add("certificate-authority-data", text_value(http::encode_base64(ca_pem)));
   if (!access.proxy_url.empty()) add("proxy-url", text_value(access.proxy_url));
   if (access.disable_compression) add("disable-compression", Value(true));
   add("config", access.exec->cluster_config);

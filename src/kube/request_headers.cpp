@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <openssl/evp.h>
-
 #include "base/text.h"
 
 namespace kube {
@@ -41,15 +39,6 @@ bool is_control(char c) {
 
 }  // namespace
 
-std::string encode_base64(std::string_view bytes) {
-  std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');  // and the zero that it writes
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                   reinterpret_cast<const unsigned char*>(bytes.data()),
-                                   static_cast<int>(bytes.size()));
-  out.resize(static_cast<size_t>(size));
-  return out;
-}
-
 Headers impersonation_headers(const config::Impersonation& impersonation) {
   Headers headers;
   if (impersonation.user.empty()) return headers;
@@ -62,10 +51,6 @@ Headers impersonation_headers(const config::Impersonation& impersonation) {
       headers.emplace_back("Impersonate-Extra-" + escape_name(key), value);
   }
   return headers;
-}
-
-std::string basic_authorization(const std::string& user, const std::string& password) {
-  return "Basic " + encode_base64(user + ":" + password);
 }
 
 base::Result<> check_values(const Headers& headers) {

@@ -10,14 +10,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 
-TEST(RequestHeaders, EncodeBase64) {
-  EXPECT_EQ(encode_base64(""), "");
-  EXPECT_EQ(encode_base64("a"), "YQ==");
-  EXPECT_EQ(encode_base64("abc"), "YWJj");
-  EXPECT_EQ(encode_base64(std::string(100, 'x')).find('\n'), std::string::npos);
-  EXPECT_EQ(basic_authorization("me", "a:b"), "Basic bWU6YTpi");
-}
-
 TEST(RequestHeaders, NameWhomWeStandFor) {
   EXPECT_THAT(impersonation_headers({}), IsEmpty());
   EXPECT_THAT(
