@@ -612,18 +612,23 @@ def test_a_mode_that_is_not_built_is_named(box, mode):
     assert (done.returncode, failure(done)) == (1, error)
 
 
-def test_without_manifests_the_error_says_what_to_give(box):
-    done = box.proxy()
-    assert done.returncode == 1
-    assert "--manifests" in failure(done)
-    # Errors of the running stage have no prefix, and are logged twice.
-    assert done.stderr.count("give a file or folder of manifests with --manifests") == 2
-    assert '"Error running ProxyServer" err=' in done.stderr
+IN_CLUSTER = "unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined"
 
 
-@pytest.mark.parametrize("args", [["--manifests=/missing/folder"], ["--manifests="]])
-def test_manifests_that_are_not_there_are_an_error(box, args):
+@pytest.mark.parametrize("args", [[], ["--manifests="]])
+def test_without_kubeconfig_and_manifests_it_must_be_in_a_pod(box, args):
     done = box.proxy(*args)
+    assert (done.returncode, failure(done)) == (1, IN_CLUSTER)
+    assert "Neither kubeconfig file nor master URL was specified, falling back to in-cluster config" in done.stderr
+
+
+def test_a_kubeconfig_that_is_not_there_is_an_error(box):
+    done = box.proxy("--kubeconfig=/missing/kubeconfig")
+    assert (done.returncode, failure(done)) == (1, "stat /missing/kubeconfig: no such file or directory")
+
+
+def test_manifests_that_are_not_there_are_an_error(box):
+    done = box.proxy("--manifests=/missing/folder")
     assert done.returncode == 1
     assert "manifests" in failure(done)
     assert "KUBE" not in box.save()
