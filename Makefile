@@ -65,7 +65,7 @@ test-release: setup-test
 	$(call stage,build with tests,$(call build,release,build))
 	$(call stage,tests,$(call ctest,build,-LE '^(vm|conformance|packaging-slow)$$'))
 test-dev: setup-test
-	$(call stage,build with ASan and UBSan,$(call build,dev,build-dev))
+	$(call stage,build with ASan and UBSan,$(call build,dev,build-dev,unit_tests kube-proxy))
 	$(call stage,unit tests with ASan and UBSan,$(call ctest,build-dev,-L '^unit$$'))
 # clang warns about what g++ 12's headers do; those warnings must not stop it.
 test-fuzz: setup-test

@@ -27,6 +27,7 @@ function(kp_room name)
 
   if(tests)
     add_executable(${id}_test ${tests})
+    add_dependencies(unit_tests ${id}_test)
     target_include_directories(${id}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_link_libraries(${id}_test PRIVATE kp_${id} GTest::gmock_main rapidcheck)
     # From the top of the repository: some tests read docs.

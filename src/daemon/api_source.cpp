@@ -198,19 +198,17 @@ void ApiSource::watch(Resource resource) {
 
 void ApiSource::synced(Resource resource) {
   synced_[static_cast<size_t>(resource)] = true;
+  if (resource != Resource::Services && resource != Resource::EndpointSlices) return;
   const bool services = is_synced(Resource::Services);
   const bool slices = is_synced(Resource::EndpointSlices);
   if (services && slices) {
-    if (resource != Resource::Services && resource != Resource::EndpointSlices) return;
     klog::info("Received the state of the API server",
                {{"services", intake_.snapshot()->services.size()},
                 {"milliseconds", milliseconds(Loop::Clock::now() - started_)}});
     return intake_.complete();
   }
-  if (services || slices) {
-    klog::verbose(2, "Not syncing " + config_.mode +
-                         " until Services and Endpoints have been received from master");
-  }
+  klog::verbose(2, "Not syncing " + config_.mode +
+                       " until Services and Endpoints have been received from master");
 }
 
 bool ApiSource::is_synced(Resource resource) const {
