@@ -15,6 +15,7 @@ KINDS = {
     "ServiceAccount": ("/api/v1", "serviceaccounts", True),
     "EndpointSlice": ("/apis/discovery.k8s.io/v1", "endpointslices", True),
     "ServiceCIDR": ("/apis/networking.k8s.io/v1", "servicecidrs", False),
+    "IPAddress": ("/apis/networking.k8s.io/v1", "ipaddresses", False),
     "ClusterRole": ("/apis/rbac.authorization.k8s.io/v1", "clusterroles", False),
     "ClusterRoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "clusterrolebindings", False),
 }

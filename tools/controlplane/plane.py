@@ -192,6 +192,8 @@ class ControlPlane:
     def wipe(self):
         """Deletes everything that a proxy watches, but for what the API server made itself."""
         self.admin.delete(*(one for one in self.objects() if (one["kind"], one["metadata"]["name"]) not in _ITS_OWN))
+        # An API server that is killed while it creates a Service leaves the address behind, and nobody can have it.
+        self.admin.delete(*(one for one in self.admin.list("IPAddress") if one["spec"]["parentRef"]["name"] != "kubernetes"))
 
     # Its life
 
