@@ -151,11 +151,11 @@ Result<Url> parse_url(std::string_view text) {
   return url;
 }
 
-std::string escape_query(std::string_view text) {
+std::string escape(std::string_view text, bool (*is_plain)(char)) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string out;
   for (const char c : text) {
-    if (is_letter(c) || is_digit(c) || c == '-' || c == '_' || c == '.' || c == '~') {
+    if (is_plain(c)) {
       out += c;
       continue;
     }
@@ -165,6 +165,12 @@ std::string escape_query(std::string_view text) {
     out += kHex[byte & 15];
   }
   return out;
+}
+
+std::string escape_query(std::string_view text) {
+  return escape(text, [](char c) {
+    return is_letter(c) || is_digit(c) || c == '-' || c == '_' || c == '.' || c == '~';
+  });
 }
 
 }  // namespace http

@@ -30,6 +30,9 @@ struct Url {
 // Errors repeat nothing of the text but its scheme: a password may stand anywhere else.
 base::Result<Url> parse_url(std::string_view text);
 
+// The text with every character that is not plain as %XX.
+std::string escape(std::string_view text, bool (*is_plain)(char));
+
 // Escapes for one value of a query: "spec.clusterIP!=None" -> "spec.clusterIP%21%3DNone".
 std::string escape_query(std::string_view text);
 

@@ -3,33 +3,17 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "http/url.h"
 
 namespace kube {
 namespace {
 
-// Characters that the name of a header may have (RFC 7230, "token"). Of these % is escaped as well, as
+// "example.org/scopes" -> "example.org%2Fscopes": characters that the name of a header may have (RFC 7230, "token"). Of these % is escaped as well, as
 // the server decodes the name.
 bool may_stand_in_a_name(char c) {
   constexpr std::string_view kOthers = "!#$&'*+-.^_`|~";
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          kOthers.find(c) != std::string_view::npos;
-}
-
-// "example.org/scopes" -> "example.org%2Fscopes".
-std::string escape_name(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    if (may_stand_in_a_name(c)) {
-      out += c;
-      continue;
-    }
-    const auto byte = static_cast<unsigned char>(c);
-    out += '%';
-    out += kHex[byte >> 4];
-    out += kHex[byte & 15];
-  }
-  return out;
 }
 
 bool is_control(char c) {
@@ -48,7 +32,7 @@ Headers impersonation_headers(const config::Impersonation& impersonation) {
     headers.emplace_back("Impersonate-Group", group);
   for (const auto& [key, values] : impersonation.extra) {
     for (const std::string& value : values)
-      headers.emplace_back("Impersonate-Extra-" + escape_name(key), value);
+      headers.emplace_back("Impersonate-Extra-" + http::escape(key, may_stand_in_a_name), value);
   }
   return headers;
 }
