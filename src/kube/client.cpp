@@ -99,9 +99,6 @@ class HttpStream final : public Stream {
 
   int status() const override { return answer_.head.status; }
   const std::string& content_type() const override { return answer_.head.content_type; }
-  std::optional<std::chrono::seconds> retry_after() const override {
-    return parse_retry_after(answer_.head.retry_after);
-  }
   Async<Result<std::string_view>> read() override {
     const std::chrono::seconds patience = status() == 200 ? patience_ : kRefusalPatience;
     auto bytes = co_await (*answer_.connection)->read(patience);
@@ -135,7 +132,6 @@ class HttpClient final : public Client {
     Response response;
     response.status = answer->head.status;
     response.content_type = answer->head.content_type;
-    response.retry_after = parse_retry_after(answer->head.retry_after);
     while (true) {
       const auto bytes = co_await (*answer->connection)->read(kBodyPatience);
       if (!bytes) co_return std::unexpected(bytes.error().in(describe(request)));

@@ -48,7 +48,6 @@ struct Response {
   int status = 0;
   std::string content_type;
   std::string body;
-  std::optional<std::chrono::seconds> retry_after;
 };
 
 // An answer whose body goes on arriving: a watch. Ends its connection when it is destroyed.
@@ -57,7 +56,6 @@ class Stream {
   virtual ~Stream() = default;
   virtual int status() const = 0;
   virtual const std::string& content_type() const = 0;
-  virtual std::optional<std::chrono::seconds> retry_after() const = 0;
   // The next bytes of the body, valid until the next call; empty: the body has ended as it should.
   virtual event::Async<base::Result<std::string_view>> read() = 0;
 };

@@ -66,9 +66,7 @@ class Reflector::Gathering {
   Outcome<> put(Event event) {
     const std::string key = event.item.ns + "/" + event.item.name;
     const auto [at, added] = index_.try_emplace(key, items_.size());
-    if (added && items_.size() == kMaxObjects)
-      return std::unexpected(
-          Failure{Failure::Kind::Other, "the server has more than 500000 objects"});
+    if (added && items_.size() == kMaxObjects) return std::unexpected(too_many());
     if (added) items_.emplace_back();
     // One that is gone again leaves a place without a name.
     items_[at->second] = event.type == EventType::Deleted ? Item{} : std::move(event.item);
@@ -80,6 +78,11 @@ class Reflector::Gathering {
   std::string version_;
   bool complete_ = false;
 };
+
+Reflector::Failure Reflector::too_many() {
+  return {Failure::Kind::Other,
+          "the server has more than " + std::to_string(kMaxObjects) + " objects"};
+}
 
 Surroundings Surroundings::real() {
   return {
@@ -262,9 +265,7 @@ Async<Reflector::Outcome<>> Reflector::list_at(const std::string& version) {
     if (page->items.empty() && !page->continue_token.empty())
       co_return std::unexpected(
           Failure{Failure::Kind::Other, "an empty page that is not the last"});
-    if (items.size() + page->items.size() > kMaxObjects)
-      co_return std::unexpected(
-          Failure{Failure::Kind::Other, "the server has more than 500000 objects"});
+    if (items.size() + page->items.size() > kMaxObjects) co_return std::unexpected(too_many());
     items.insert(items.end(), std::make_move_iterator(page->items.begin()),
                  std::make_move_iterator(page->items.end()));
     if (page->continue_token.empty()) {
@@ -398,9 +399,7 @@ Reflector::Outcome<> Reflector::take(Event event, Changes& changes) {
   if (follow_versions_ && !event.item.resource_version.empty())
     version_ = event.item.resource_version;
   cache_.apply(std::move(event), changes);
-  if (cache_.size() > kMaxObjects)
-    return std::unexpected(
-        Failure{Failure::Kind::Other, "the server has more than 500000 objects"});
+  if (cache_.size() > kMaxObjects) return std::unexpected(too_many());
   return {};
 }
 

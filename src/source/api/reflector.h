@@ -98,6 +98,7 @@ class Reflector {
 
   static Failure failure_of(const base::Error& error);
   static Failure failure_of(const Status& status);
+  static Failure too_many();  // more than kMaxObjects
   bool lasted_long(const Watch& watch) const;
   std::chrono::seconds random_lifetime();
 

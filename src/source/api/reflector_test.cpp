@@ -106,7 +106,6 @@ class FakeStream final : public kube::Stream {
   FakeStream(World& world, Answer answer) : world_(world), answer_(std::move(answer)) {}
   int status() const override { return answer_.status; }
   const std::string& content_type() const override { return answer_.content_type; }
-  std::optional<std::chrono::seconds> retry_after() const override { return std::nullopt; }
   Async<Result<std::string_view>> read() override {
     if (next_ < answer_.pieces.size()) co_return std::string_view(answer_.pieces[next_++]);
     if (answer_.stays_open) co_await forever();
@@ -131,7 +130,7 @@ class FakeClient final : public kube::Client {
     std::string body;
     for (const auto& piece : answer.pieces)
       body += piece;
-    co_return kube::Response{answer.status, answer.content_type, body, std::nullopt};
+    co_return kube::Response{answer.status, answer.content_type, body};
   }
   Async<Result<std::unique_ptr<kube::Stream>>> stream(const kube::Request& request,
                                                       std::chrono::seconds) override {
