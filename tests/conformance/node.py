@@ -1,7 +1,6 @@
 """A node called node1, as the recordings were made on it, with a proxy that gets everything from the API server."""
 
 import re
-import socket
 
 import controlplane
 import lab
@@ -123,21 +122,9 @@ class Node:
         if self.daemon and not self.daemon.running():
             raise lab.NotInTime(f"{self.name}: kube-proxy has ended; its log: {self.log()[-3000:]}")
         try:
-            return page(self.netns, "/metrics")
+            return lab.client.page(self.netns, METRICS_PORT, "/metrics")
         except OSError:
             return ""
-
-
-def page(netns, path):
-    """A page of the metrics server of a namespace; OSError while nobody serves it."""
-    with netns.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-        sock.settimeout(5.0)
-        sock.connect(("127.0.0.1", METRICS_PORT))
-        sock.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
-        text = b""
-        while block := sock.recv(65536):
-            text += block
-    return text.partition(b"\r\n\r\n")[2].decode()
 
 
 def without_comments(text):

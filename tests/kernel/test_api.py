@@ -7,7 +7,6 @@ import json
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import time
 
@@ -15,6 +14,7 @@ import fake_api
 import pytest
 import sandbox as boxes
 import yaml
+from lab.client import page
 from test_daemon import CONFIG, wait_until
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node1"},
@@ -26,6 +26,7 @@ SLICE = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressT
          "endpoints": [{"addresses": ["10.244.1.5"]}], "ports": [{"port": 8080, "protocol": "TCP"}]}
 LEAVE_CONNTRACK = "conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}\n"
 MAX_MEMORY_KB = 120_000
+METRICS_PORT = 10249
 
 
 class Proxy:
@@ -247,22 +248,11 @@ def test_new_addresses_of_the_node_are_told(api, proxy):
 
 # While the API is away.
 
-def page(box, path):
-    with box.ns.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-        sock.settimeout(5)
-        sock.connect(("127.0.0.1", 10249))
-        sock.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
-        answer = b""
-        while block := sock.recv(65536):
-            answer += block
-    return answer.decode()
-
-
 def test_the_metrics_server_answers_before_the_api_server_does(box, api, proxy):
     api.close()
     running = proxy()
     running.wait_for_log("Cannot watch the API server.*connection refused")
-    assert page(box, "/proxyMode").endswith("\r\n\r\niptables")
+    assert page(box.ns, METRICS_PORT, "/proxyMode") == "iptables"
 
 
 def test_the_first_sync_shows_in_the_metrics(box, api, proxy):
@@ -270,7 +260,7 @@ def test_the_first_sync_shows_in_the_metrics(box, api, proxy):
     running.wait_for_rule("--to-destination 10.244.1.5:8080")
     for family in ("IPv4", "IPv6"):
         count = rf'kubeproxy_sync_proxy_rules_duration_seconds_count{{ip_family="{family}"}} [1-9]'
-        wait_until(lambda count=count: re.search(count, page(box, "/metrics")), f"{family} in the metrics")
+        wait_until(lambda count=count: re.search(count, page(box.ns, METRICS_PORT, "/metrics")), f"{family} in the metrics")
 
 
 def test_a_configuration_that_is_written_ends_it_even_while_it_waits(api, proxy):

@@ -43,6 +43,18 @@ class Result:
         return f"answered by {self.pod}:{self.port}, which saw {self.source}"
 
 
+def page(netns, port, path):
+    """The body of a page that a server on 127.0.0.1 inside `netns` shows; OSError while nobody serves it."""
+    with netns.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        sock.settimeout(5.0)
+        sock.connect(("127.0.0.1", port))
+        sock.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+        text = b""
+        while block := sock.recv(65536):
+            text += block
+    return text.partition(b"\r\n\r\n")[2].decode()
+
+
 def request(netns, proto, address, port, *, source=None, source_port=0, payload=b"", timeout=1.0):
     """Sends one request from `netns` and waits for its answer.
 
