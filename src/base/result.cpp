@@ -23,10 +23,17 @@ Error errno_error(std::string_view what, int number) {
       break;
     case EBUSY:
     case EAGAIN:
+    case EINTR:
+    case ENOBUFS:
       code = ErrorCode::Busy;
       break;
     case ETIMEDOUT:
       code = ErrorCode::Timeout;
+      break;
+    case EOPNOTSUPP:
+    case EAFNOSUPPORT:
+    case EPROTONOSUPPORT:
+      code = ErrorCode::Unsupported;
       break;
     default:
       break;

@@ -14,6 +14,9 @@ base::Result<> probe_counters();
 
 bool counter_exists(const std::string& name);
 
+// How many packets it has counted. NotFound if it is not there.
+base::Result<uint64_t> read_counter(const std::string& name);
+
 // Creates the named counter unless it is there.
 base::Result<> ensure_counter(const std::string& name);
 

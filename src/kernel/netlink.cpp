@@ -1,0 +1,91 @@
+#include "kernel/netlink.h"
+
+#include <arpa/inet.h>
+#include <linux/netfilter/nfnetlink.h>
+
+#include <cerrno>
+
+namespace kernel::netlink {
+namespace {
+
+using base::Result;
+
+constexpr uint32_t kSequence = 1;
+
+// The kernel's dumps come in pieces of up to 32 KiB to whoever asks with a buffer of that size.
+constexpr size_t kAnswerBytes = size_t{32} * 1024;
+
+int hand_on(const nlmsghdr* message, void* each) {
+  const auto& call = *static_cast<const std::function<void(const nlmsghdr&)>*>(each);
+  if (call) call(*message);
+  return MNL_CB_OK;
+}
+
+// Is one of the messages marked as part of a dump during which the state has changed? Takes the mark away: libmnl would
+// stop there, and the end of the dump be missed.
+bool take_interruption(std::span<char> piece) {
+  bool found = false;
+  auto* message = reinterpret_cast<nlmsghdr*>(piece.data());
+  for (int left = static_cast<int>(piece.size()); mnl_nlmsg_ok(message, left);
+       message = mnl_nlmsg_next(message, &left)) {
+    found = found || (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+    message->nlmsg_flags &= static_cast<uint16_t>(~NLM_F_DUMP_INTR);
+  }
+  return found;
+}
+
+}  // namespace
+
+nlmsghdr* Message::add(uint16_t type, uint16_t flags) {
+  nlmsghdr* header = mnl_nlmsg_put_header(bytes.data() + used);
+  header->nlmsg_type = type;
+  header->nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
+  header->nlmsg_seq = kSequence;
+  return header;
+}
+
+nlmsghdr* Message::add_netfilter(uint16_t type, uint16_t flags, uint8_t family, uint16_t resource) {
+  nlmsghdr* header = add(type, flags);
+  auto* generic = static_cast<nfgenmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(nfgenmsg)));
+  generic->nfgen_family = family;
+  generic->version = NFNETLINK_V0;
+  generic->res_id = htons(resource);
+  return header;
+}
+
+Result<Conversation> Conversation::open(int bus) {
+  Socket socket(mnl_socket_open2(bus, SOCK_CLOEXEC), &mnl_socket_close);
+  if (socket == nullptr) return base::fail_errno("open netlink socket");
+  if (mnl_socket_bind(socket.get(), 0, MNL_SOCKET_AUTOPID) < 0)
+    return base::fail_errno("bind netlink socket");
+  return Conversation(std::move(socket));
+}
+
+Result<> Conversation::ask(std::span<const char> request, const std::string& what,
+                           const std::function<void(const nlmsghdr&)>& each) {
+  if (mnl_socket_sendto(socket_.get(), request.data(), request.size()) < 0)
+    return base::fail_errno(what);
+  alignas(nlmsghdr) std::array<char, kAnswerBytes> answer;
+  const unsigned port = mnl_socket_get_portid(socket_.get());
+  bool interrupted = false;
+  while (true) {
+    const ssize_t size = mnl_socket_recvfrom(socket_.get(), answer.data(), answer.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return base::fail_errno(what);
+    const std::span piece(answer.data(), static_cast<size_t>(size));
+    interrupted = take_interruption(piece) || interrupted;
+    const int state = mnl_cb_run(piece.data(), piece.size(), kSequence, port, &hand_on,
+                                 const_cast<std::function<void(const nlmsghdr&)>*>(&each));
+    if (state < 0) return base::fail_errno(what);
+    if (state == MNL_CB_STOP) break;
+  }
+  if (interrupted) return base::fail(base::ErrorCode::Busy, what + ": changed meanwhile");
+  return {};
+}
+
+Result<> transact(int bus, const Message& message, const std::string& what) {
+  auto conversation = TRY(Conversation::open(bus));
+  return conversation.ask(message, what);
+}
+
+}  // namespace kernel::netlink
