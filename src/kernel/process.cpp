@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,23 +36,6 @@ Result<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-// posix_spawn's tables, freed on every path.
-struct SpawnTables {
-  SpawnTables() {
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-  }
-  ~SpawnTables() {
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-  }
-  SpawnTables(const SpawnTables&) = delete;
-  SpawnTables& operator=(const SpawnTables&) = delete;
-
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-};
-
 // Our environment with some variables added, as execve wants it. Of one name the last counts.
 class ChildEnvironment {
  public:
@@ -79,39 +62,82 @@ class ChildEnvironment {
   std::vector<char*> pointers_;
 };
 
-Result<pid_t> spawn(const Command& command, int in, int out, int err) {
-  SpawnTables tables;
-  if (!command.share_input) {
-    posix_spawn_file_actions_adddup2(&tables.actions, in, STDIN_FILENO);
-  }
-  posix_spawn_file_actions_adddup2(&tables.actions, out, STDOUT_FILENO);
-  if (!command.share_errors) {
-    posix_spawn_file_actions_adddup2(&tables.actions, err, STDERR_FILENO);
-  }
-  // The child starts with default dispositions, whatever we ignore or block.
-  sigset_t all;
-  sigset_t none;
-  sigfillset(&all);
-  sigemptyset(&none);
-  posix_spawnattr_setsigdefault(&tables.attributes, &all);
-  posix_spawnattr_setsigmask(&tables.attributes, &none);
-  posix_spawnattr_setpgroup(&tables.attributes, 0);
-  const int group = command.own_group ? POSIX_SPAWN_SETPGROUP : 0;
-  posix_spawnattr_setflags(&tables.attributes,
-                           POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | group);
+// What the child needs to become the program; made before it exists.
+struct Launch {
+  const Command& command;
+  char** argv;
+  char** environment;
+  int in;
+  int out;
+  int err;
+  pid_t parent;
+  sigset_t no_signals;
+};
 
-  const std::vector<std::string>& argv = command.argv;
-  std::vector<char*> pointers;
-  for (const auto& word : argv)
-    pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
+// The child starts with default dispositions, whatever we ignore.
+void reset_signals(const Launch& launch) {
+  struct sigaction by_default{};
+  by_default.sa_handler = SIG_DFL;
+  for (int number = 1; number < NSIG; ++number)
+    ::sigaction(number, &by_default, nullptr);
+  ::sigprocmask(SIG_SETMASK, &launch.no_signals, nullptr);
+}
+
+// In the child, which shares our memory until it is the program or has ended. Returns why it is not the program.
+int become(const Launch& launch) {
+  // A program must not outlive us: the rules that it writes would be written behind the back of the next
+  // daemon. Tied to the thread that has started it, which waits for its end.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != launch.parent) return ESRCH;
+  if (launch.command.own_group) ::setpgid(0, 0);
+  if (!launch.command.share_input && ::dup2(launch.in, STDIN_FILENO) < 0) return errno;
+  if (::dup2(launch.out, STDOUT_FILENO) < 0) return errno;
+  if (!launch.command.share_errors && ::dup2(launch.err, STDERR_FILENO) < 0) return errno;
+  reset_signals(launch);
+  ::execvpe(launch.argv[0], launch.argv, launch.environment);
+  return errno;
+}
+
+// posix_spawn with one thing that it cannot do. vfork for the same reason as there: the page tables of a large
+// process are not copied, and an error comes back in plain memory.
+pid_t vfork_and_become(const Launch& launch, volatile int& error) {
+  const pid_t pid = ::vfork();
+  if (pid != 0) return pid;
+  error = become(launch);
+  ::_exit(127);
+}
+
+Result<pid_t> spawn(const Command& command, int in, int out, int err) {
+  std::vector<char*> argv;
+  for (const auto& word : command.argv)
+    argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
   ChildEnvironment environment(command);
-  pid_t pid = -1;
-  const int error = posix_spawnp(&pid, pointers[0], &tables.actions, &tables.attributes,
-                                 pointers.data(), environment.get());
-  if (error == ENOENT) return base::fail(ErrorCode::NotFound, argv[0] + ": not found in PATH");
-  if (error != 0) return std::unexpected(base::errno_error("start " + argv[0], error));
-  return pid;
+  Launch launch{.command = command,
+                .argv = argv.data(),
+                .environment = environment.get(),
+                .in = in,
+                .out = out,
+                .err = err,
+                .parent = ::getpid(),
+                .no_signals = {}};
+  sigemptyset(&launch.no_signals);
+  // No handler of ours may run in the child.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  volatile int error = 0;
+  const pid_t pid = vfork_and_become(launch, error);
+  const int not_made = pid < 0 ? errno : 0;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (not_made != 0)
+    return std::unexpected(base::errno_error("start " + command.argv[0], not_made));
+  if (error == 0) return pid;
+  ::waitpid(pid, nullptr, 0);
+  if (error == ENOENT)
+    return base::fail(ErrorCode::NotFound, command.argv[0] + ": not found in PATH");
+  return std::unexpected(base::errno_error("start " + command.argv[0], error));
 }
 
 // A reader takes 4 KB at a time, and the kernel wakes us for each: 33 MB of rules would be 8,000 turns. A

@@ -124,5 +124,30 @@ TEST(Process, StoppingKillsTheProgramAndWhatItStarted) {
   EXPECT_EQ(::poll(&closed, 1, 10'000), 1) << "what it had started goes on";
 }
 
+TEST(Process, AProgramDiesWithTheProcessThatStartedIt) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const base::Fd read(ends[0]);
+  base::Fd write(ends[1]);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    Command command;
+    command.argv = {"sh", "-c", "echo $$; exec sleep 600"};
+    command.on_output = [&](std::string_view number) {
+      (void)!::write(write.get(), number.data(), number.size());
+    };
+    (void)run(std::move(command));
+    ::_exit(0);
+  }
+  char number[16] = {};
+  ASSERT_GT(::read(read.get(), number, sizeof number - 1), 0);
+  const base::Fd program(static_cast<int>(::syscall(SYS_pidfd_open, std::atoi(number), 0)));
+  ASSERT_TRUE(program);
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  pollfd ended{program.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&ended, 1, 10'000), 1) << "still running";
+}
+
 }  // namespace
 }  // namespace kernel
