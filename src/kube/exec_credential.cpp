@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/rfc3339.h"
 #include "base/text.h"
 #include "codec/document.h"
 #include "codec/json.h"
@@ -97,10 +98,9 @@ Result<ExecCredential> read_status(const Value& status) {
                             .key = TRY(text_of(status, "clientKeyData", field))};
   const std::string expires = TRY(text_of(status, "expirationTimestamp", field));
   if (!expires.empty()) {
-    credential.expires = parse_rfc3339(expires);
-    if (!credential.expires) {
-      return undecodable("status.expirationTimestamp is no time as in RFC 3339");
-    }
+    const auto parsed = base::parse_rfc3339(expires);
+    if (!parsed) return undecodable("status.expirationTimestamp is no time as in RFC 3339");
+    credential.expires = parsed->seconds;
   }
   return credential;
 }
@@ -119,78 +119,7 @@ Result<> check_credential(const ExecCredential& credential) {
   return {};
 }
 
-// Takes a number of exactly so many digits from the front.
-std::optional<int> take_digits(std::string_view& text, size_t count) {
-  if (text.size() < count || text[0] == '-') return std::nullopt;
-  const auto number = base::parse_number<int>(text.substr(0, count));
-  if (number) text.remove_prefix(count);
-  return number;
-}
-
-bool take(std::string_view& text, char c) {
-  if (!text.starts_with(c)) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
-// The numbers of one part of a time, with a sign between them: "15:04".
-struct Clockface {
-  int hours = 0;
-  int minutes = 0;
-};
-
-std::optional<Clockface> take_clockface(std::string_view& text) {
-  const auto hours = take_digits(text, 2);
-  if (!hours || *hours > 23 || !take(text, ':')) return std::nullopt;
-  const auto minutes = take_digits(text, 2);
-  if (!minutes || *minutes > 59) return std::nullopt;
-  return Clockface{*hours, *minutes};
-}
-
-std::optional<std::chrono::sys_days> take_date(std::string_view& text) {
-  const auto year = take_digits(text, 4);
-  if (!year || !take(text, '-')) return std::nullopt;
-  const auto month = take_digits(text, 2);
-  if (!month || !take(text, '-')) return std::nullopt;
-  const auto day = take_digits(text, 2);
-  if (!day) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(*year),
-                                         std::chrono::month(static_cast<unsigned>(*month)),
-                                         std::chrono::day(static_cast<unsigned>(*day))};
-  if (!date.ok()) return std::nullopt;
-  return std::chrono::sys_days(date);
-}
-
-// "Z", "+01:00".
-std::optional<std::chrono::minutes> take_offset(std::string_view& text) {
-  if (take(text, 'Z')) return std::chrono::minutes(0);
-  const bool east = text.starts_with('+');
-  if (!take(text, '+') && !take(text, '-')) return std::nullopt;
-  const auto offset = take_clockface(text);
-  if (!offset) return std::nullopt;
-  const std::chrono::minutes minutes(offset->hours * 60 + offset->minutes);
-  return east ? minutes : -minutes;
-}
-
 }  // namespace
-
-std::optional<std::chrono::sys_seconds> parse_rfc3339(std::string_view text) {
-  const auto date = take_date(text);
-  if (!date || !take(text, 'T')) return std::nullopt;
-  const auto clockface = take_clockface(text);
-  if (!clockface || !take(text, ':')) return std::nullopt;
-  const auto seconds = take_digits(text, 2);
-  if (!seconds || *seconds > 59) return std::nullopt;
-  if (take(text, '.')) {
-    const size_t digits = text.find_first_not_of("0123456789");
-    if (digits == 0 || digits == std::string_view::npos) return std::nullopt;
-    text.remove_prefix(digits);  // a fraction of a second does not matter
-  }
-  const auto offset = take_offset(text);
-  if (!offset || !text.empty()) return std::nullopt;
-  return *date + std::chrono::hours(clockface->hours) + std::chrono::minutes(clockface->minutes) +
-         std::chrono::seconds(*seconds) - *offset;
-}
 
 std::string exec_info(const config::Access& access, const std::string& ca_pem, bool interactive) {
   Value::Object spec;

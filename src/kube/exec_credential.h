@@ -27,7 +27,4 @@ std::string exec_info(const config::Access& access, const std::string& ca_pem, b
 base::Result<ExecCredential> parse_exec_credential(std::string_view output,
                                                    const std::string& api_version);
 
-// "2026-01-02T15:04:05Z", "2026-01-02T15:04:05.5+01:00".
-std::optional<std::chrono::sys_seconds> parse_rfc3339(std::string_view text);
-
 }  // namespace kube
