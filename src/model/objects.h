@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <compare>
 #include <cstdint>
 #include <memory>
@@ -112,6 +113,9 @@ struct EndpointSlice {
   std::vector<Endpoint> endpoints;
   std::vector<Hint> hints;  // ordered by endpoint; usually empty
   std::string text;
+  // Annotation endpoints.kubernetes.io/last-change-trigger-time: when the change happened that this
+  // version tells of. The epoch: not said.
+  std::chrono::sys_time<std::chrono::nanoseconds> trigger_time{};
 
   std::string_view view(TextRef ref) const {
     return std::string_view(text).substr(ref.offset, ref.size);

@@ -8,6 +8,7 @@
 #include "source/checks.h"
 #include "source/decode_object.h"
 #include "source/names.h"
+#include "source/trigger_time.h"
 
 namespace source {
 
@@ -181,6 +182,12 @@ class Subset {
   std::array<std::optional<Part>, 2> parts_;
 };
 
+TriggerTime decode_trigger_time(const Field& metadata) {
+  const Field annotations = metadata.object("annotations");
+  const Field annotation = annotations[kTriggerTimeAnnotation];
+  return parse_trigger_time(annotation.text().value_or(""));
+}
+
 bool labelled_headless(const Field& labels) {
   const Field label = labels[kHeadlessLabel];
   return label.present();
@@ -206,6 +213,7 @@ std::optional<Object> decode_slice(const Field& root, std::string ns, std::strin
   slice->service = {std::move(ns), std::string(*service)};
   slice->name = std::move(name);
   slice->family = *family;
+  slice->trigger_time = decode_trigger_time(metadata);
   slice->ports = decode_ports(root);
   slice->endpoints.reserve(endpoints.size());
   Names names(*slice);

@@ -73,6 +73,21 @@ TEST(DecodeSlice, ReadsEndpointsPortsAndHints) {
   EXPECT_EQ(got.text, "n1Zone_A");
 }
 
+TEST(DecodeSlice, SaysWhenTheChangeHappened) {
+  const auto triggered = [](const std::string& annotation) {
+    const auto decoded = decode_text(
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n"
+        "metadata:\n  name: web-1\n  labels: {kubernetes.io/service-name: web}\n"
+        "  annotations: {endpoints.kubernetes.io/last-change-trigger-time: \"" +
+        annotation + "\"}\n");
+    EXPECT_TRUE(decoded.problems.empty());
+    return only<model::EndpointSlice>(decoded)->trigger_time.time_since_epoch();
+  };
+  EXPECT_EQ(triggered("2026-11-15T20:43:16.939599673Z").count(), 1794775396939599673);
+  EXPECT_EQ(triggered("2026-11-15T21:43:16+01:00").count(), 1794775396000000000);
+  EXPECT_EQ(triggered("soon").count(), 0);
+}
+
 TEST(DecodeSlice, UnsetConditionsFollowKubeProxy) {
   const auto got = slice(
       "addressType: IPv4, endpoints: [{addresses: [10.1.0.1], conditions: "

@@ -8,6 +8,7 @@
 #include "source/api/decode_message.h"
 #include "source/api/decode_object.h"
 #include "source/names.h"
+#include "source/trigger_time.h"
 
 namespace source::api {
 
@@ -285,6 +286,7 @@ std::shared_ptr<const model::EndpointSlice> decode_slice(std::string_view object
   slice->service = {std::move(key.ns), std::string(*service)};
   slice->name = std::move(key.name);
   slice->family = *family;
+  slice->trigger_time = parse_trigger_time(meta.annotation(kTriggerTimeAnnotation).value_or(""));
   slice->ports = decode_ports(object, fields, root);
   slice->endpoints.reserve(fields.endpoints);
   Names names(*slice);

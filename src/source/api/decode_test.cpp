@@ -308,6 +308,30 @@ ports: [{name: http, port: 8080, protocol: TCP}]
   EXPECT_TRUE(same(item.object, Item::Object(expected.ptr())));
 }
 
+TEST(DecodeObject, BothEncodingsSayWhenTheChangeOfASliceHappened) {
+  const auto slice = [](const std::string& annotation) {
+    return documents(
+               "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n"
+               "metadata:\n  name: web-1\n  namespace: default\n"
+               "  labels: {kubernetes.io/service-name: web}\n"
+               "  annotations: {a: b, endpoints.kubernetes.io/last-change-trigger-time: \"" +
+               annotation + "\"}\n")
+        .at(0);
+  };
+  const auto triggered = [&](Encoding encoding, const std::string& annotation) {
+    const Item item = added(encoding, slice(annotation));
+    return std::get<std::shared_ptr<const model::EndpointSlice>>(item.object)
+        ->trigger_time.time_since_epoch()
+        .count();
+  };
+  for (const auto encoding : {Encoding::Protobuf, Encoding::Json}) {
+    EXPECT_EQ(triggered(encoding, "2026-11-15T20:43:16.939599673Z"), 1794775396939599673);
+    EXPECT_EQ(triggered(encoding, "2026-11-15T19:43:16.5-01:00"), 1794775396500000000);
+    EXPECT_EQ(triggered(encoding, "2026-11-15"), 0);
+    EXPECT_EQ(triggered(encoding, ""), 0);
+  }
+}
+
 TEST(DecodeObject, NamesThatRepeatStandInTheTextOnce) {
   const auto item = added(R"(
 apiVersion: discovery.k8s.io/v1
