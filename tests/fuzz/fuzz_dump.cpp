@@ -2,7 +2,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "backend/iptables/diff.h"
+#include "backend/iptables/cleanup.h"
+#include "backend/iptables/connections.h"
+#include "backend/iptables/dump.h"
 #include "backend/iptables/tables.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -10,9 +12,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   iptables::DumpReader reader;
   reader.feed(text.substr(0, size / 2));
   reader.feed(text.substr(size / 2));
-  const auto observed = reader.finish();
+  (void)reader.finish();
   for (const auto table : iptables::kTables)
-    (void)iptables::diff_cleanup(table, observed).str();
+    (void)iptables::diff_removal(table, text).transaction.str();
+  iptables::ConnectionReader connections;
+  connections.feed(text);
+  (void)connections.finish();
   auto tables = iptables::Tables::parse_save(text);
   (void)tables.apply(text);
   (void)tables.save();
