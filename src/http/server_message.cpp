@@ -25,6 +25,8 @@ std::string_view reason(int status) {
       return "Request Entity Too Large";
     case 431:
       return "Request Header Fields Too Large";
+    case 501:
+      return "Not Implemented";
     case 500:
       return "Internal Server Error";
     case 503:

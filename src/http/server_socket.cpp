@@ -1,9 +1,11 @@
 #include "http/server_socket.h"
 
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -61,6 +63,15 @@ Result<> set_option(const base::Fd& fd, int level, int option, int value) {
   return {};
 }
 
+// The kernel hands out the lowest number that is free: one that is close to the limit says that
+// nearly all are taken.
+Result<> keep_spare(const base::Fd& fd, size_t spare) {
+  rlimit limit{};
+  if (spare == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  if (static_cast<rlim_t>(fd.get()) + spare < limit.rlim_cur) return {};
+  return std::unexpected(base::errno_error("socket", EMFILE));
+}
+
 Result<ListeningSocket> make_socket(net::Family family) {
   const int domain = family == net::Family::V6 ? AF_INET6 : AF_INET;
   base::Fd fd(::socket(domain, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -74,27 +85,53 @@ Result<ListeningSocket> make_wildcard_socket(net::Family family) {
   return both || family == net::Family::V6 ? std::move(both) : make_socket(net::Family::V4);
 }
 
-Result<ListeningSocket> open(const Address& address) {
-  const bool any = address.ip.is_unspecified();
+Result<ListeningSocket> open(const Address& address, const ListenOptions& options) {
+  const bool both = address.ip.is_unspecified() && !options.one_family;
   const net::Family family = address.ip.family();
-  auto socket = TRY(any ? make_wildcard_socket(family) : make_socket(family));
+  auto socket = TRY(both ? make_wildcard_socket(family) : make_socket(family));
+  TRY(keep_spare(socket.fd, options.spare_descriptors));
   const bool v6 = socket.family == net::Family::V6;
-  if (v6) TRY(set_option(socket.fd, IPPROTO_IPV6, IPV6_V6ONLY, any ? 0 : 1));
+  if (v6) TRY(set_option(socket.fd, IPPROTO_IPV6, IPV6_V6ONLY, both ? 0 : 1));
   // Connections of a process before us that are not quite closed do not keep us from listening.
   TRY(set_option(socket.fd, SOL_SOCKET, SO_REUSEADDR, 1));
-  TRY(bind_to(socket.fd, address, any && v6));
+  TRY(bind_to(socket.fd, address, both && v6));
   if (::listen(socket.fd.get(), SOMAXCONN) != 0) return base::fail_errno("listen");
   return socket;
 }
 
+// What Go calls it: "tcp4" and "tcp6" are one family, where "tcp" might be both.
+std::string_view network_name(const Address& address, const ListenOptions& options) {
+  if (!options.one_family) return "tcp";
+  return address.ip.family() == net::Family::V6 ? "tcp6" : "tcp4";
+}
+
+// accept(2): what is wrong with a client that has gone away or cannot be reached any more.
+bool only_this_client(int error) {
+  for (const int one : {EAGAIN, EINTR, ECONNABORTED, EPERM, EPROTO, ENETDOWN, ENOPROTOOPT,
+                        EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH}) {
+    if (error == one) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-Result<ListeningSocket> open_listening_socket(const std::string& address) {
+Result<ListeningSocket> open_listening_socket(const std::string& address,
+                                              const ListenOptions& options) {
   const auto parsed = parse_address(address);
   if (!parsed) {
     return base::fail(base::ErrorCode::Invalid, "listen tcp: address " + address + ": not IP:port");
   }
-  return TRY_CONTEXT(open(*parsed), "listen tcp " + address);
+  return TRY_CONTEXT(open(*parsed, options),
+                     "listen " + std::string(network_name(*parsed, options)) + " " + address);
+}
+
+Result<base::Fd> accept_client(int listening, size_t spare_descriptors) {
+  base::Fd fd(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd && only_this_client(errno)) return fd;
+  if (!fd) return base::fail_errno("accept");
+  TRY(keep_spare(fd, spare_descriptors));
+  return fd;
 }
 
 }  // namespace http

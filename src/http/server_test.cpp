@@ -1,9 +1,6 @@
 #include "http/server.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/time.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <deque>
@@ -14,93 +11,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/fd.h"
-#include "base/text.h"
+#include "http/test_client.h"
 
 namespace http {
 namespace {
 
+using Client = RawClient;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-// A client that says exactly what it is told to, and waits for at most a while.
-class Client {
- public:
-  explicit Client(uint16_t port, int family = AF_INET) : fd_(::socket(family, SOCK_STREAM, 0)) {
-    const timeval patience{.tv_sec = 20, .tv_usec = 0};
-    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    sockaddr_in v4{.sin_family = AF_INET,
-                   .sin_port = ::htons(port),
-                   .sin_addr = {::htonl(INADDR_LOOPBACK)},
-                   .sin_zero = {}};
-    sockaddr_in6 v6{
-        .sin6_family = AF_INET6, .sin6_port = ::htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    const bool is_v4 = family == AF_INET;
-    const auto* address =
-        is_v4 ? reinterpret_cast<sockaddr*>(&v4) : reinterpret_cast<sockaddr*>(&v6);
-    connected_ = ::connect(fd_.get(), address, is_v4 ? sizeof v4 : sizeof v6) == 0;
-  }
-
-  bool connected() const { return connected_; }
-
-  void send(std::string_view text) const {
-    while (!text.empty()) {
-      const ssize_t sent = ::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return;  // the server has closed
-      text.remove_prefix(static_cast<size_t>(sent));
-    }
-  }
-  void send_no_more() const { ::shutdown(fd_.get(), SHUT_WR); }
-
-  // One answer, to the end of its body.
-  std::string answer(bool head = false) {
-    size_t end = std::string::npos;
-    while ((end = received_.find("\r\n\r\n")) == std::string::npos && receive()) {
-    }
-    if (end == std::string::npos) return std::exchange(received_, {}) + "[closed]";
-    const size_t at = received_.find("Content-Length: ") + 16;
-    const auto digits = std::string_view(received_).substr(at, received_.find('\r', at) - at);
-    end += 4 + (head ? 0 : base::parse_number<size_t>(digits).value_or(0));
-    while (received_.size() < end && receive()) {
-    }
-    const std::string one = received_.substr(0, end);
-    received_.erase(0, end);
-    return one;
-  }
-
-  // Everything until the server closes.
-  std::string rest() {
-    while (receive()) {
-    }
-    return std::exchange(received_, {});
-  }
-
-  // Sends a whole request and waits for its answer.
-  std::string get(const std::string& path) {
-    send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n");
-    return answer();
-  }
-
- private:
-  bool receive() {
-    char bytes[4096];
-    const ssize_t size = ::recv(fd_.get(), bytes, sizeof bytes, 0);
-    if (size > 0) received_.append(bytes, static_cast<size_t>(size));
-    return size > 0;
-  }
-
-  base::Fd fd_;
-  bool connected_ = false;
-  std::string received_;
-};
-
-std::string body_of(const std::string& answer) {
-  const size_t end = answer.find("\r\n\r\n");
-  return end == std::string::npos ? answer : answer.substr(end + 4);
-}
 
 // A server that says what it was asked, and its loop in a thread.
 class ServerTest : public testing::Test {
@@ -114,7 +35,7 @@ class ServerTest : public testing::Test {
           return text_answer(200, incoming.method + " " + incoming.path + "?" + incoming.query +
                                       " [" + incoming.accept + "] " + incoming.body);
         },
-        limits);
+        {.limits = limits});
     ASSERT_TRUE(server) << server.error().text;
     server_.emplace(std::move(*server));
     port_ = server_->port();
@@ -327,6 +248,15 @@ TEST_F(ServerTest, BusyConnectionsKeepOthersWaitingUntilTheyEnd) {
   EXPECT_THAT(Client(port_).get("/"), StartsWith("HTTP/1.1 200 OK"));
 }
 
+TEST_F(ServerTest, WhoeverDoesNotGetItsRequestSaidMakesRoomToo) {
+  start({.connections = 2, .settle = milliseconds(20)});
+  std::deque<Client> slow;
+  for (int i = 0; i < 10; ++i)
+    slow.emplace_back(port_).send("GET / HT");
+  EXPECT_THAT(Client(port_).get("/"), StartsWith("HTTP/1.1 200 OK"));  // long before 10 s are over
+  EXPECT_EQ(slow.front().rest(), "");
+}
+
 TEST_F(ServerTest, ManyConnectionsAreAllServed) {
   start();
   std::deque<Client> clients;
@@ -352,14 +282,14 @@ TEST_F(ServerTest, DestroyingItClosesEverything) {
 TEST_F(ServerTest, TheWildcardAddressServesBothFamilies) {
   start({}, "0.0.0.0:0");
   EXPECT_THAT(Client(port_).get("/"), StartsWith("HTTP/1.1 200 OK"));
-  Client v6(port_, AF_INET6);
+  Client v6(port_, "::1");
   if (!v6.connected()) GTEST_SKIP() << "this machine has no IPv6";
   EXPECT_THAT(v6.get("/"), StartsWith("HTTP/1.1 200 OK"));
 }
 
 TEST_F(ServerTest, AnAddressServesItsOwnFamilyOnly) {
   start();
-  EXPECT_FALSE(Client(port_, AF_INET6).connected());
+  EXPECT_FALSE(Client(port_, "::1").connected());
 }
 
 TEST_F(ServerTest, ATakenPortIsToldAsGoTellsIt) {
@@ -374,6 +304,136 @@ TEST_F(ServerTest, AForeignAddressIsToldAsGoTellsIt) {
   const auto server = Server::listen(io_.get_executor(), "192.0.2.1:80", {});
   ASSERT_FALSE(server);
   EXPECT_EQ(server.error().text, "listen tcp 192.0.2.1:80: bind: cannot assign requested address");
+}
+
+TEST_F(ServerTest, OneFamilyMeansOneEvenForTheWildcard) {
+  const auto v4 = Server::listen(io_.get_executor(), "0.0.0.0:0", {}, {.one_family = true});
+  ASSERT_TRUE(v4);
+  const std::string port = std::to_string(v4->port());
+  EXPECT_FALSE(Client(v4->port(), "::1").connected());
+  const auto again =
+      Server::listen(io_.get_executor(), "0.0.0.0:" + port, {}, {.one_family = true});
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().text, "listen tcp4 0.0.0.0:" + port + ": bind: address already in use");
+  if (!Client(v4->port()).connected()) GTEST_SKIP() << "this machine has no IPv6";
+  const auto v6 = Server::listen(io_.get_executor(), "[::]:" + port, {}, {.one_family = true});
+  EXPECT_TRUE(v6) << v6.error().text;
+}
+
+TEST_F(ServerTest, AMoveOfTheServerKeepsItServing) {
+  start();
+  Server moved(std::move(*server_));
+  server_.reset();
+  EXPECT_THAT(Client(port_).get("/"), StartsWith("HTTP/1.1 200 OK"));
+  io_.stop();
+  thread_.join();
+}
+
+// How many descriptors this process may have, for the length of a test.
+class DescriptorLimit {
+ public:
+  DescriptorLimit() { ::getrlimit(RLIMIT_NOFILE, &before_); }
+  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  void set(rlim_t limit) const {
+    const rlimit changed{.rlim_cur = limit, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &changed);
+  }
+  void restore() const { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(ServerTest, ItComesBackWhenThereAreDescriptorsAgain) {
+  auto server = Server::listen(io_.get_executor(), "127.0.0.1:0",
+                               [](const Incoming&) { return text_answer(200, "here"); });
+  ASSERT_TRUE(server);
+  Client client(server->port());
+  client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  const DescriptorLimit limit;
+  limit.set(3);
+  io_.run_one();  // somebody is there, but cannot be accepted
+  io_.run_one();  // nor the next time
+  limit.restore();
+  thread_ = std::jthread([this] { io_.run(); });
+  EXPECT_THAT(client.answer(), EndsWith("here"));
+  io_.stop();
+  thread_.join();
+}
+
+TEST_F(ServerTest, ItLeavesSpareDescriptorsToOthers) {
+  const base::Fd next(::dup(0));
+  const DescriptorLimit limit;
+  limit.set(static_cast<rlim_t>(next.get()) + 100);
+  const auto listen = [&](size_t spare) {
+    return Server::listen(io_.get_executor(), "127.0.0.1:0", {},
+                          {.limits = {.spare_descriptors = spare}});
+  };
+  EXPECT_TRUE(listen(50));
+  const auto refused = listen(100);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().text, "listen tcp 127.0.0.1:0: socket: too many open files");
+}
+
+// Servers that share their places.
+class SharedPlacesTest : public ServerTest {
+ protected:
+  void start(size_t servers, size_t connections, const ServerLimits& limits) {
+    const auto places = make_places(io_.get_executor(), connections, limits.settle);
+    for (size_t i = 0; i < servers; ++i) {
+      auto server = Server::listen(
+          io_.get_executor(), "127.0.0.1:0",
+          [i](const Incoming&) { return text_answer(200, "server " + std::to_string(i)); },
+          {.limits = limits, .places = places});
+      ASSERT_TRUE(server) << server.error().text;
+      servers_.push_back(std::move(*server));
+      ports_.push_back(servers_.back().port());
+    }
+    thread_ = std::jthread([this] { io_.run(); });
+  }
+
+  ~SharedPlacesTest() override {
+    io_.stop();
+    thread_.join();
+    servers_.clear();
+  }
+
+  std::vector<Server> servers_;
+  std::vector<uint16_t> ports_;
+};
+
+TEST_F(SharedPlacesTest, EachServerAnswersWithItsOwnHandler) {
+  start(3, 10, {});
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_THAT(Client(ports_[i]).get("/"), EndsWith("server " + std::to_string(i)));
+}
+
+TEST_F(SharedPlacesTest, SlowClientsOfOneServerLeaveRoomForTheOthers) {
+  start(2, 8, {.connections = 4, .settle = seconds(600), .request = seconds(600)});
+  std::deque<Client> slow;
+  for (int i = 0; i < 300; ++i)
+    slow.emplace_back(ports_[0]).send("GET / HT");
+  for (int i = 0; i < 20; ++i)
+    ASSERT_THAT(Client(ports_[1]).get("/"), EndsWith("server 1"));
+}
+
+TEST_F(SharedPlacesTest, SlowClientsOfAllServersMakeRoom) {
+  start(4, 4, {.connections = 4, .settle = milliseconds(20), .request = seconds(600)});
+  std::deque<Client> slow;
+  for (size_t i = 0; i < 80; ++i)
+    slow.emplace_back(ports_[i % 4]).send("GET / HT");
+  for (size_t i = 0; i < 4; ++i)
+    ASSERT_THAT(Client(ports_[i]).get("/"), EndsWith("server " + std::to_string(i)));
+}
+
+TEST_F(SharedPlacesTest, IdleClientsOfAnotherServerMakeRoom) {
+  start(2, 4, {.connections = 4, .settle = milliseconds(0)});
+  std::deque<Client> idle;
+  for (int i = 0; i < 4; ++i)
+    ASSERT_THAT(idle.emplace_back(ports_[0]).get("/"), EndsWith("server 0"));
+  EXPECT_THAT(Client(ports_[1]).get("/"), EndsWith("server 1"));
+  EXPECT_EQ(idle.front().rest(), "");
+  EXPECT_THAT(idle.back().get("/"), EndsWith("server 0"));
 }
 
 }  // namespace
