@@ -22,8 +22,9 @@ using event::Async;
 using namespace std::chrono_literals;
 
 constexpr int kMaxRetries = 10;
-constexpr auto kHeadPatience = 70s;  // the API server itself gives up after 60 s
-constexpr auto kBodyPatience = 60s;  // without a byte
+constexpr std::string_view kNoAnswer = "<error>";  // in place of a status
+constexpr auto kHeadPatience = 70s;                // the API server itself gives up after 60 s
+constexpr auto kBodyPatience = 60s;                // without a byte
 // Without a byte on a watch. An API server sends a bookmark every minute, so it hangs, or something in
 // between does; where nobody sends bookmarks, a watch is opened again a little more often.
 constexpr auto kSilence = 150s;
@@ -113,11 +114,12 @@ class HttpStream final : public Stream {
 class HttpClient final : public Client {
  public:
   HttpClient(boost::asio::any_io_executor executor, ClientOptions options,
-             std::unique_ptr<Credentials> credentials, Tell tell)
+             std::unique_ptr<Credentials> credentials, Tell tell, Observer& observer)
       : executor_(std::move(executor)),
         options_(std::move(options)),
         credentials_(std::move(credentials)),
         tell_(std::move(tell)),
+        observer_(observer),
         limit_(options_.qps == 0 ? 5 : options_.qps, options_.qps == 0 ? 10 : options_.burst,
                Clock::now()),
         poll_(executor_, [this] { look_at_credentials(); }),
@@ -126,22 +128,14 @@ class HttpClient final : public Client {
   }
 
   Async<Result<Response>> request(const Request& request) override {
+    const auto start = Clock::now();  // Parity: what the rate limit takes counts
     co_await take_token(request);
-    auto answer = co_await send(request, kHeadPatience);
-    if (!answer) co_return std::unexpected(answer.error());
-    Response response;
-    response.status = answer->head.status;
-    response.content_type = answer->head.content_type;
-    while (true) {
-      const auto bytes = co_await (*answer->connection)->read(kBodyPatience);
-      if (!bytes) co_return std::unexpected(bytes.error().in(describe(request)));
-      if (bytes->empty()) break;
-      if (response.body.size() + bytes->size() > kMaxBodyBytes)
-        co_return base::fail(ErrorCode::Invalid, describe(request) + ": the answer is too large");
-      response.body += *bytes;
-    }
-    keep(std::move(answer->connection));
-    co_return response;
+    auto response = co_await send_and_read(request);
+    Observer::Finished finished{
+        .method = request.method, .took = Clock::now() - start, .sent_bytes = request.body.size()};
+    if (response) finished.received_bytes = response->body.size();
+    observer_.finished(finished);
+    co_return std::move(response);
   }
 
   Async<Result<std::unique_ptr<Stream>>> stream(const Request& request,
@@ -162,10 +156,31 @@ class HttpClient final : public Client {
     return verb_of(request.method) + " \"" + url_of(request) + "\"";
   }
 
+  Async<Result<Response>> send_and_read(const Request& request) {
+    auto answer = co_await send(request, kHeadPatience);
+    if (!answer) co_return std::unexpected(answer.error());
+    Response response;
+    response.status = answer->head.status;
+    response.content_type = answer->head.content_type;
+    while (true) {
+      const auto bytes = co_await (*answer->connection)->read(kBodyPatience);
+      if (!bytes) co_return std::unexpected(bytes.error().in(describe(request)));
+      if (bytes->empty()) break;
+      if (response.body.size() + bytes->size() > kMaxBodyBytes)
+        co_return base::fail(ErrorCode::Invalid, describe(request) + ": the answer is too large");
+      response.body += *bytes;
+    }
+    keep(std::move(answer->connection));
+    co_return response;
+  }
+
   // Tries again what the server asked to be tried again.
   Async<Result<Answer>> send(const Request& request, std::chrono::seconds head_patience) {
     for (int attempt = 0;; ++attempt) {
       auto answer = co_await send_once(request, head_patience);
+      observer_.attempted(request.method,
+                          answer ? std::to_string(answer->head.status) : std::string(kNoAnswer),
+                          attempt > 0);
       if (!answer) {
         const bool again = request.method == "GET" && answer.error().code == ErrorCode::Lost;
         if (!again || attempt == kMaxRetries)
@@ -297,6 +312,7 @@ class HttpClient final : public Client {
 
   Async<> take_token(const Request& request) {
     const auto wait = limit_.reserve(Clock::now());
+    observer_.throttled(request.method, wait);
     if (wait <= 0ns) co_return;
     co_await event::sleep_for(wait);
     if (wait < 50ms) co_return;
@@ -339,6 +355,7 @@ class HttpClient final : public Client {
   ClientOptions options_;
   std::unique_ptr<Credentials> credentials_;
   Tell tell_;
+  Observer& observer_;
   RateLimit limit_;
   http::Watchdog poll_;
   std::shared_ptr<Open> open_ = std::make_shared<Open>();
@@ -350,9 +367,11 @@ class HttpClient final : public Client {
 }  // namespace
 
 std::unique_ptr<Client> make_client(boost::asio::any_io_executor executor, ClientOptions options,
-                                    std::unique_ptr<Credentials> credentials, Tell tell) {
+                                    std::unique_ptr<Credentials> credentials, Tell tell,
+                                    Observer* observer) {
   return std::make_unique<HttpClient>(std::move(executor), std::move(options),
-                                      std::move(credentials), std::move(tell));
+                                      std::move(credentials), std::move(tell),
+                                      observer_or_none(observer));
 }
 
 }  // namespace kube

@@ -22,6 +22,7 @@
 #include "http/proxy.h"
 #include "http/url.h"
 #include "kube/credentials.h"
+#include "kube/observer.h"
 
 namespace kube {
 
@@ -77,7 +78,9 @@ class Client {
       const Request& request, std::chrono::seconds patience) = 0;
 };
 
+// The observer, if there is one, outlives the client.
 std::unique_ptr<Client> make_client(boost::asio::any_io_executor executor, ClientOptions options,
-                                    std::unique_ptr<Credentials> credentials, Tell tell);
+                                    std::unique_ptr<Credentials> credentials, Tell tell,
+                                    Observer* observer = nullptr);
 
 }  // namespace kube

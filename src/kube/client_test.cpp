@@ -5,6 +5,7 @@
 
 #include "http/test_server.h"
 #include "kube/rate_limit.h"
+#include "kube/testing.h"
 
 namespace kube {
 namespace {
@@ -39,7 +40,7 @@ class ClientTest : public ::testing::Test {
     };
     auto credentials = Credentials::open({.server = options.server.str()}, tell);
     ASSERT_TRUE(credentials) << credentials.error().text;
-    client = make_client(io.get_executor(), options, std::move(*credentials), tell);
+    client = make_client(io.get_executor(), options, std::move(*credentials), tell, &observed);
   }
 
   Result<Response> get(const std::string& path = "/api") {
@@ -51,6 +52,7 @@ class ClientTest : public ::testing::Test {
   http::CannedServer server{io};
   std::optional<http::Url> proxy;
   std::string told;
+  Observed observed;
   std::unique_ptr<Client> client;
 };
 
@@ -168,6 +170,40 @@ TEST_F(ClientTest, AStreamGivesItsBodyAsItComesAndIsNotLimited) {
     EXPECT_EQ((*stream)->content_type(), "a/b");
     EXPECT_EQ(await(io, read_all(**stream)), "onetwo");
   }
+}
+
+TEST_F(ClientTest, EveryAttemptIsObservedAndThenTheRequest) {
+  server.answers = {answer("429 Too Many Requests\r\nRetry-After: 0", "later"),
+                    answer("200 OK", "now")};
+  start();
+  const Request post{.method = "POST", .path = "/events", .query = "", .body = "event"};
+  ASSERT_TRUE(await(io, client->request(post)));
+  EXPECT_THAT(observed.all, ElementsAre("POST 429", "POST 200 again", "finished POST 5 3"));
+  EXPECT_EQ(observed.waited, 0ns);
+}
+
+TEST_F(ClientTest, ARequestWithoutAnAnswerIsObservedToo) {
+  server.answers = {"garbage\r\n\r\n"};
+  start();
+  ASSERT_FALSE(get());
+  EXPECT_THAT(observed.all, ElementsAre("GET <error>", "finished GET 0 none"));
+}
+
+TEST_F(ClientTest, OfAWatchOnlyTheAttemptIsObserved) {
+  server.answers = {answer("200 OK", "x")};
+  start();
+  const Request request{.path = "/watch"};
+  ASSERT_TRUE(await(io, client->stream(request, 300s)));
+  EXPECT_THAT(observed.all, ElementsAre("GET 200"));
+}
+
+TEST_F(ClientTest, WaitingForTheRateLimitIsObserved) {
+  server.answers = {answer("200 OK", "x")};
+  start(1000, 1);
+  ASSERT_TRUE(get());
+  ASSERT_TRUE(get());
+  ASSERT_TRUE(get());
+  EXPECT_GT(observed.waited, 0ns);
 }
 
 TEST(RateLimit, LetsABurstThroughAndThenCountsTime) {

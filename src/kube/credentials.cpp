@@ -26,10 +26,11 @@ std::string bearer_of(const Headers& headers) {
 
 }  // namespace
 
-Credentials::Credentials(config::Access access, Tell tell, Clocks clocks)
+Credentials::Credentials(config::Access access, Tell tell, Clocks clocks, Observer& observer)
     : access_(std::move(access)),
       tell_(std::move(tell)),
       clocks_(std::move(clocks)),
+      observer_(observer),
       secure_(base::lower(access_.server).starts_with("https://")),
       impersonation_(impersonation_headers(access_.impersonation)),
       pem_(access_, tell_, clocks_) {}
@@ -37,9 +38,9 @@ Credentials::Credentials(config::Access access, Tell tell, Clocks clocks)
 Credentials::~Credentials() = default;
 
 Result<std::unique_ptr<Credentials>> Credentials::open(config::Access access, Tell tell,
-                                                       Clocks clocks) {
-  std::unique_ptr<Credentials> made(
-      new Credentials(std::move(access), std::move(tell), std::move(clocks)));
+                                                       Clocks clocks, Observer* observer) {
+  std::unique_ptr<Credentials> made(new Credentials(std::move(access), std::move(tell),
+                                                    std::move(clocks), observer_or_none(observer)));
   TRY(check_values(made->impersonation_));
   if (made->secure_) TRY(made->open_files());
   return made;
@@ -51,7 +52,7 @@ Result<> Credentials::open_files() {
     token_file_ = std::make_unique<TokenFile>(access_.token_file, access_.token, tell_, clocks_);
     TRY(token_file_->open());
   }
-  if (access_.exec) exec_ = std::make_unique<ExecPlugin>(access_, pem_, clocks_);
+  if (access_.exec) exec_ = std::make_unique<ExecPlugin>(access_, pem_, clocks_, observer_);
   return {};
 }
 

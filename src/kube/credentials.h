@@ -19,6 +19,7 @@
 #include "http/tls.h"
 #include "kube/clocks.h"
 #include "kube/notice.h"
+#include "kube/observer.h"
 #include "kube/pem_files.h"
 #include "kube/request_headers.h"
 
@@ -29,9 +30,11 @@ class TokenFile;
 
 class Credentials {
  public:
-  // Reads what is there; fails where kube-proxy would not start.
+  // Reads what is there; fails where kube-proxy would not start. The observer, if there is one, outlives
+  // the credentials.
   static base::Result<std::unique_ptr<Credentials>> open(config::Access access, Tell tell,
-                                                         Clocks clocks = {});
+                                                         Clocks clocks = {},
+                                                         Observer* observer = nullptr);
   ~Credentials();
   Credentials(const Credentials&) = delete;
   Credentials& operator=(const Credentials&) = delete;
@@ -52,12 +55,13 @@ class Credentials {
   uint64_t generation();
 
  private:
-  Credentials(config::Access access, Tell tell, Clocks clocks);
+  Credentials(config::Access access, Tell tell, Clocks clocks, Observer& observer);
   base::Result<> open_files();
 
   config::Access access_;
   Tell tell_;
   Clocks clocks_;
+  Observer& observer_;
   bool secure_;
   Headers impersonation_;
   PemFiles pem_;

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 
+#include "kube/certificate_times.h"
 #include "kube/exec_plugin.h"
 #include "kube/testing.h"
 #include "support/pki.h"
@@ -38,7 +39,7 @@ class CredentialsTest : public testing::Test {
   CredentialsTest() { access_.ca.data = ca_.cert; }
 
   void open() {
-    auto opened = Credentials::open(access_, told_.tell(), time_.clocks());
+    auto opened = Credentials::open(access_, told_.tell(), time_.clocks(), &observed_);
     ASSERT_TRUE(opened) << opened.error().text;
     credentials_ = *std::move(opened);
   }
@@ -96,6 +97,7 @@ class CredentialsTest : public testing::Test {
   TestFolder folder_;
   TestTime time_;
   Told told_;
+  Observed observed_;
   boost::asio::io_context io_;
   pki::Pair ca_ = pki::make("ca");
   config::Access access_{.server = "https://x:6443"};
@@ -254,6 +256,49 @@ TEST_F(CredentialsTest, ACertificateOfAPluginIsUsedAndFollowed) {
   EXPECT_EQ(runs(), 3);
 }
 
+TEST_F(CredentialsTest, CertificatesOfAPluginAreObserved) {
+  const auto pair = [](const pki::Pair& p) {
+    return "\"clientCertificateData\": \"" + escaped(p.cert) + "\", \"clientKeyData\": \"" +
+           escaped(p.key) + "\"";
+  };
+  const pki::Pair first = pki::make("first");
+  const auto times = certificate_times(first.cert).value();
+  time_.wall = times.not_before + 100s;
+  use_plugin();
+  answer(pair(first));
+  open();
+  EXPECT_EQ(certificate(), first.cert);
+  const auto until = [](const CertificateTimes& one) {
+    return "certificate until " + std::to_string(one.not_after.time_since_epoch().count());
+  };
+  EXPECT_THAT(observed_.all, ElementsAre("plugin 0 no_error", until(times)));
+  observed_.all.clear();
+  const pki::Pair second = pki::make("second");
+  answer(pair(second));
+  credentials_->refused({});
+  EXPECT_EQ(certificate(), second.cert);
+  EXPECT_THAT(observed_.all, ElementsAre("plugin 0 no_error", "certificate replaced after 100",
+                                         until(certificate_times(second.cert).value())));
+}
+
+TEST_F(CredentialsTest, CallsOfAPluginAreObservedByTheirEnd) {
+  use_plugin();
+  const auto observed_with = [&](const std::string& command, const std::vector<std::string>& args) {
+    observed_.all.clear();
+    access_.exec->command = command;
+    access_.exec->args = args;
+    open();
+    authorization();
+    return observed_.all;
+  };
+  EXPECT_THAT(observed_with("sh", {"-c", "exit 7"}),
+              ElementsAre("plugin 7 plugin_execution_error"));
+  EXPECT_THAT(observed_with("no-such-plugin", {}), ElementsAre("plugin 1 plugin_not_found_error"));
+  EXPECT_THAT(observed_with(folder_.write("plain", "no program"), {}),
+              ElementsAre("plugin 1 client_internal_error"));
+  EXPECT_THAT(observed_with("sh", {"-c", "echo nonsense"}), ElementsAre("plugin 0 no_error"));
+}
+
 TEST_F(CredentialsTest, APluginIsToldAboutTheCluster) {
   use_plugin();
   answer(R"("token": "one")");
@@ -331,7 +376,7 @@ TEST_F(CredentialsTest, APluginThatHangsIsKilled) {
   access_.exec->command = "sh";
   access_.exec->args = {"-c", "sleep 60; echo never"};
   PemFiles pem(access_, told_.tell(), time_.clocks());
-  ExecPlugin plugin(access_, pem, time_.clocks(), 50ms);
+  ExecPlugin plugin(access_, pem, time_.clocks(), observed_, 50ms);
   const auto given = run(plugin.get());
   ASSERT_FALSE(given);
   EXPECT_EQ(given.error().text, "exec: executable sh: no end after 0 s, killed");

@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "kernel/process.h"
+#include "kube/certificate_times.h"
 #include "kube/notice.h"
 
 namespace kube {
@@ -55,25 +56,42 @@ base::Error run_error(const base::Error& error, const std::string& program) {
   return {error.code, "exec: " + error.text};
 }
 
+// How a run ended, in the words of the metric.
+struct Call {
+  int exit_code = 0;
+  std::string_view status = "no_error";
+};
+
+struct Outcome {
+  Result<ExecCredential> credential;
+  std::optional<Call> call{};  // unless the program was not even tried
+};
+
+Call failed_call(const base::Error& error) {
+  return {1,
+          error.code == ErrorCode::NotFound ? "plugin_not_found_error" : "client_internal_error"};
+}
+
 // Runs in the thread; knows nothing of anybody else.
-Result<ExecCredential> run_program(kernel::Command command, const std::string& api_version) {
+Outcome run_program(kernel::Command command, const std::string& api_version) {
   const std::string program = command.argv[0];
   std::string output;
   command.on_output = [&](std::string_view bytes) {
     output += bytes.substr(0, kMaxOutput + 1 - std::min(kMaxOutput + 1, output.size()));
   };
   const auto end = kernel::run(std::move(command));
-  if (!end) return std::unexpected(run_error(end.error(), program));
+  if (!end) return {std::unexpected(run_error(end.error(), program)), failed_call(end.error())};
   if (!end->ok()) {
     // Parity: Go has no exit code for a program that a signal ended.
     const int code = end->status > 128 ? -1 : end->status;
-    return base::fail(ErrorCode::System, "exec: executable " + program + " failed with exit code " +
-                                             std::to_string(code));
+    return {base::fail(ErrorCode::System, "exec: executable " + program +
+                                              " failed with exit code " + std::to_string(code)),
+            Call{code, "plugin_execution_error"}};
   }
   if (output.size() > kMaxOutput) {
-    return base::fail(ErrorCode::Invalid, "decoding stdout: it is larger than 1 MiB");
+    return {base::fail(ErrorCode::Invalid, "decoding stdout: it is larger than 1 MiB"), Call{}};
   }
-  return parse_exec_credential(output, api_version);
+  return {parse_exec_credential(output, api_version), Call{}};
 }
 
 }  // namespace
@@ -90,13 +108,22 @@ struct ExecPlugin::Run {
 
 // All but `thread` and `stop` belongs to the loop thread.
 struct ExecPlugin::State {
-  explicit State(Clocks given_clocks)
-      : clocks(std::move(given_clocks)), stop(::eventfd(0, EFD_CLOEXEC)) {}
+  State(Clocks given_clocks, Observer& given_observer)
+      : clocks(std::move(given_clocks)),
+        observer(given_observer),
+        stop(::eventfd(0, EFD_CLOEXEC)) {}
 
-  void finish(Run& run, Result<ExecCredential> result, const std::string& hint) {
+  void finish(Run& run, Outcome outcome, const std::string& hint) {
+    if (outcome.call) observer.plugin_called(outcome.call->exit_code, outcome.call->status);
+    auto& result = outcome.credential;
     if (result) {
       auto given = std::make_shared<const ExecCredential>(*std::move(result));
-      if (cached && (cached->cert != given->cert || cached->key != given->key)) ++generation;
+      if (cached && (cached->cert != given->cert || cached->key != given->key)) {
+        ++generation;
+        tell_age(cached->cert);
+      }
+      if (const auto times = certificate_times(given->cert))
+        observer.certificate_given(times->not_after);
       cached = given;
       is_refused = false;
       run.result = std::move(given);
@@ -112,7 +139,16 @@ struct ExecPlugin::State {
     run.finished.cancel();
   }
 
+  // Of a certificate that is about to be replaced.
+  void tell_age(const std::string& cert) const {
+    const auto times = certificate_times(cert);
+    if (!times) return;
+    observer.certificate_replaced(
+        std::chrono::floor<std::chrono::seconds>(clocks.wall() - times->not_before));
+  }
+
   Clocks clocks;
+  Observer& observer;
   Given cached;
   bool is_refused = false;
   uint64_t generation = 0;
@@ -123,11 +159,11 @@ struct ExecPlugin::State {
 };
 
 ExecPlugin::ExecPlugin(const config::Access& access, const PemFiles& pem, Clocks clocks,
-                       std::chrono::milliseconds timeout)
+                       Observer& observer, std::chrono::milliseconds timeout)
     : access_(access),
       pem_(pem),
       timeout_(timeout),
-      state_(std::make_shared<State>(std::move(clocks))) {}
+      state_(std::make_shared<State>(std::move(clocks), observer)) {}
 
 ExecPlugin::~ExecPlugin() {
   if (!state_->thread.joinable()) return;
@@ -163,13 +199,13 @@ void ExecPlugin::start(const boost::asio::any_io_executor& executor) {
   const config::ExecPlugin& plugin = *access_.exec;
   // As a letter to the loop, also where it is known at once: whoever asks waits for it first.
   const auto report = [executor, run, hint = plugin.install_hint,
-                       state = std::weak_ptr(state_)](Result<ExecCredential> result) {
-    boost::asio::post(executor, [run, hint, state, result = std::move(result)]() mutable {
-      if (const auto alive = state.lock()) alive->finish(*run, std::move(result), hint);
+                       state = std::weak_ptr(state_)](Outcome outcome) {
+    boost::asio::post(executor, [run, hint, state, outcome = std::move(outcome)]() mutable {
+      if (const auto alive = state.lock()) alive->finish(*run, std::move(outcome), hint);
     });
   };
   const auto interactive = is_interactive(plugin.interactive);
-  if (!interactive) return report(std::unexpected(interactive.error()));
+  if (!interactive) return report({std::unexpected(interactive.error())});
 
   const auto options = pem_.options();
   const std::string ca = options && options->ca_pem ? *options->ca_pem : "";
@@ -190,7 +226,7 @@ void ExecPlugin::start(const boost::asio::any_io_executor& executor) {
           report(run_program(std::move(command), version));
         });
   } catch (const std::system_error& error) {
-    report(base::fail(ErrorCode::System, std::string("exec: no thread: ") + error.what()));
+    report({base::fail(ErrorCode::System, std::string("exec: no thread: ") + error.what())});
   }
 }
 

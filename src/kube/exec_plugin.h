@@ -18,14 +18,15 @@
 #include "event/async.h"
 #include "kube/clocks.h"
 #include "kube/exec_credential.h"
+#include "kube/observer.h"
 #include "kube/pem_files.h"
 
 namespace kube {
 
 class ExecPlugin {
  public:
-  // REQUIRES: access.exec. `access` and `pem` outlive it.
-  ExecPlugin(const config::Access& access, const PemFiles& pem, Clocks clocks,
+  // REQUIRES: access.exec. `access`, `pem` and `observer` outlive it.
+  ExecPlugin(const config::Access& access, const PemFiles& pem, Clocks clocks, Observer& observer,
              std::chrono::milliseconds timeout = std::chrono::minutes(1));
   ~ExecPlugin();
   ExecPlugin(const ExecPlugin&) = delete;

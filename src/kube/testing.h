@@ -13,6 +13,7 @@
 
 #include "kube/clocks.h"
 #include "kube/notice.h"
+#include "kube/observer.h"
 
 namespace kube {
 
@@ -58,6 +59,32 @@ struct TestTime {
   // REQUIRES: this outlives them.
   Clocks clocks() {
     return {.steady = [this] { return steady; }, .wall = [this] { return wall; }};
+  }
+};
+
+// One word or two for each thing that was observed.
+struct Observed final : Observer {
+  std::vector<std::string> all;
+  std::chrono::nanoseconds waited{};
+
+  void attempted(std::string_view method, std::string_view code, bool again) override {
+    all.push_back(std::string(method) + " " + std::string(code) + (again ? " again" : ""));
+  }
+  void finished(const Finished& request) override {
+    const auto received = request.received_bytes;
+    all.push_back("finished " + std::string(request.method) + " " +
+                  std::to_string(request.sent_bytes) + " " +
+                  (received ? std::to_string(*received) : "none"));
+  }
+  void throttled(std::string_view, std::chrono::nanoseconds wait) override { waited += wait; }
+  void plugin_called(int exit_code, std::string_view status) override {
+    all.push_back("plugin " + std::to_string(exit_code) + " " + std::string(status));
+  }
+  void certificate_given(std::chrono::sys_seconds expires) override {
+    all.push_back("certificate until " + std::to_string(expires.time_since_epoch().count()));
+  }
+  void certificate_replaced(std::chrono::seconds age) override {
+    all.push_back("certificate replaced after " + std::to_string(age.count()));
   }
 };
 

@@ -26,6 +26,9 @@ std::atomic<const Installed*>& current() {
   return installed;
 }
 
+// Of the configuration, until somebody sets another.
+std::atomic<int> verbosity_now = 0;
+
 const Options& options() { return current().load(std::memory_order_acquire)->options; }
 
 // "src/daemon/runner.cpp" -> "runner"
@@ -90,11 +93,14 @@ void configure(const Options& wanted) {
   auto* installed = new Installed{wanted, current().load(std::memory_order_acquire)};
   while (!current().compare_exchange_weak(installed->previous, installed)) {
   }
+  set_verbosity(wanted.verbosity);
 }
 
+void set_verbosity(int verbosity) { verbosity_now.store(verbosity, std::memory_order_relaxed); }
+
 bool enabled(int verbosity, std::source_location where) {
+  if (verbosity <= verbosity_now.load(std::memory_order_relaxed)) return true;
   const Options& now = options();
-  if (verbosity <= now.verbosity) return true;
   return !now.vmodule.empty() && module_enabled(now.vmodule, verbosity, where.file_name());
 }
 

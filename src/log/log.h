@@ -52,6 +52,9 @@ struct Options {
 
 void configure(const Options& options);
 
+// Changes the verbosity alone, as often as anybody likes.
+void set_verbosity(int verbosity);
+
 // Is a line of this verbosity printed, if it comes from that place?
 bool enabled(int verbosity, std::source_location where = std::source_location::current());
 

@@ -133,6 +133,20 @@ TEST_F(LogOutput, VerboseLinesNeedTheirLevel) {
   EXPECT_EQ(text.find("hidden"), std::string::npos);
 }
 
+TEST_F(LogOutput, TheVerbosityMayBeChangedAlone) {
+  configure({.format = Format::Json, .verbosity = 2});
+  set_verbosity(4);
+  EXPECT_TRUE(enabled(4));
+  EXPECT_FALSE(enabled(5));
+  set_verbosity(0);
+  EXPECT_FALSE(enabled(1));
+  testing::internal::CaptureStderr();
+  info("still JSON");
+  EXPECT_EQ(testing::internal::GetCapturedStderr().front(), '{');
+  configure({.verbosity = 3});
+  EXPECT_TRUE(enabled(3));
+}
+
 bool enabled_with(std::vector<ModuleLevel> vmodule, int verbosity) {
   configure({.verbosity = 1, .vmodule = std::move(vmodule)});
   return enabled(verbosity);  // from log_test.cpp

@@ -7,6 +7,8 @@
 #include <limits>
 #include <string_view>
 
+#include "metrics/exposition_proto.h"
+
 namespace metrics {
 namespace {
 
@@ -129,26 +131,46 @@ void append_metric(std::string& out, const MetricFamily& family, const ClientMet
   }
 }
 
-void append_family(std::string& out, MetricFamily& family) {
-  if (family.metric.empty()) return;
+void append_text(std::string& out, const MetricFamily& family) {
   out.append("# HELP ").append(family.name) += ' ';
   append_escaped(out, family.help, false);
   out.append("\n# TYPE ").append(family.name) += ' ';
   out.append(type_name(family.type)) += '\n';
-  for (auto& metric : family.metric)
-    std::ranges::sort(metric.label, std::less<>());
-  std::ranges::sort(family.metric, std::less<>(), &ClientMetric::label);
   for (const auto& metric : family.metric)
     append_metric(out, family, metric);
 }
 
+void append_family(std::string& out, MetricFamily& family, Format format) {
+  if (family.metric.empty()) return;
+  for (auto& metric : family.metric)
+    std::ranges::sort(metric.label, std::less<>());
+  std::ranges::sort(family.metric, std::less<>(), &ClientMetric::label);
+  if (format == Format::Text) {
+    append_text(out, family);
+  } else {
+    append_protobuf(out, family);
+  }
+}
+
 }  // namespace
 
-std::string write_text(std::vector<MetricFamily> families) {
+std::string write_family(MetricFamily family, Format format) {
+  std::string out;
+  append_family(out, family, format);
+  return out;
+}
+
+std::string write(std::vector<MetricFamily> families, Format format,
+                  std::span<const Written> ready) {
   std::ranges::sort(families, {}, &MetricFamily::name);
   std::string out;
-  for (auto& family : families)
-    append_family(out, family);
+  for (auto& family : families) {
+    for (; !ready.empty() && ready.front().name < family.name; ready = ready.subspan(1))
+      out += ready.front().bytes;
+    append_family(out, family, format);
+  }
+  for (const auto& written : ready)
+    out += written.bytes;
   return out;
 }
 

@@ -91,5 +91,36 @@ TEST(Exposition, AHistogramEndsWithInfinitySumAndCount) {
             "h_count 3\n");
 }
 
+TEST(Exposition, WhatIsReadyStandsAmongTheOthersByName) {
+  const std::vector<Written> ready{{"a", "A"}, {"c", "C"}, {"d", "D"}};
+  EXPECT_EQ(write({gauge("cc", {}, 1), gauge("b", {}, 1)}, Format::Text, ready),
+            "A# HELP b help\n# TYPE b gauge\nb 1\nC# HELP cc help\n# TYPE cc gauge\ncc 1\nD");
+}
+
+// Bytes in the order of io.prometheus.client.MetricFamily's fields.
+TEST(Exposition, ProtobufMessagesStandBehindTheirLength) {
+  EXPECT_EQ(write({gauge("a", {{"l", "v"}}, 0)}, Format::Protobuf),
+            std::string("\x20"
+                        "\x0a\x01"
+                        "a\x12\x04help\x18\x01"
+                        "\x22\x13"
+                        "\x0a\x06\x0a\x01l\x12\x01v"
+                        "\x12\x09\x09\0\0\0\0\0\0\0\0",
+                        33));
+}
+
+TEST(Exposition, AHistogramInProtobufLeavesOutInfinity) {
+  ClientMetric metric;
+  metric.histogram = {.sample_count = 3, .sample_sum = 0, .bucket = {{1, 0}, {3, INFINITY}}};
+  EXPECT_EQ(write({{"h", "x", MetricType::Histogram, {metric}}}, Format::Protobuf),
+            std::string("\x24"
+                        "\x0a\x01h\x12\x01x\x18\x04"
+                        "\x22\x1a"
+                        "\x3a\x18"
+                        "\x08\x03\x11\0\0\0\0\0\0\0\0"
+                        "\x1a\x0b\x08\x01\x11\0\0\0\0\0\0\0\0",
+                        37));
+}
+
 }  // namespace
 }  // namespace metrics

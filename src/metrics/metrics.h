@@ -7,12 +7,17 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "metrics/api_metrics.h"
+#include "metrics/exposition.h"
 #include "net/ip.h"
 
 namespace metrics {
@@ -27,6 +32,15 @@ struct SyncRun {
 struct RuleCount {
   size_t total = 0;    // of ours in that table
   size_t written = 0;  // by the last sync
+};
+
+// Connections to one port of a Service, ever since we began to count.
+struct ServiceConnections {
+  std::string ns;
+  std::string service;
+  std::string port;      // its name, or its number if it has none
+  std::string protocol;  // "TCP"
+  uint64_t total = 0;
 };
 
 class Metrics {
@@ -54,6 +68,35 @@ class Metrics {
   // `table` is "filter" or "nat".
   void iptables_rules(net::Family family, std::string_view table, const RuleCount& count);
 
+  // A change of endpoints is in the kernel, so long after it happened.
+  void network_programmed(net::Family family, std::chrono::nanoseconds since);
+  // Service ports (Services in mode ipvs) that have a Local traffic policy and no endpoint here.
+  void no_local_endpoints(net::Family family, size_t internal, size_t external);
+  void nftables_cleanup_failed(net::Family family);
+  void conntrack_reconciled(net::Family family, std::chrono::nanoseconds duration, size_t deleted);
+
+  // The health server has answered with that status.
+  void healthz_answered(int status);
+  void livez_answered(int status);
+
+  // Packets that the kernel has counted, read with every scrape, by the thread that shows. Nothing:
+  // there is no such counter now. REQUIRES: told before anything is shown, if at all.
+  using ReadCounter = std::function<std::optional<uint64_t>()>;
+  void count_packets(ReadCounter invalid_dropped, ReadCounter localhost_accepted);
+
+  // Ours. How long one part of a sync took; `stage` is one of few words ("plan", "commit").
+  void sync_stage(net::Family family, std::string_view stage, std::chrono::nanoseconds duration);
+  // Ours. Services that the next sync has to look at.
+  void dirty_services(net::Family family, size_t count);
+  // Ours. Chains (or sets, or virtual servers) that the kernel no longer had as we had written them.
+  void kernel_drifted(net::Family family, size_t count);
+  // Ours, and as many samples as there are Services, so only if asked for. Replaces what was told
+  // before for that family.
+  void service_connections(net::Family family, std::vector<ServiceConnections> all);
+
+  // Ours and theirs, about the API server.
+  ApiMetrics& api() { return api_; }
+
   // kubernetes_build_info: git_version and the like.
   void build_info(const std::map<std::string, std::string>& labels);
   // `stage` is "ALPHA", "BETA", "DEPRECATED" or, for what is generally available, empty.
@@ -62,8 +105,9 @@ class Metrics {
   // When this object was made; close enough to the start of the process.
   Time started() const { return started_; }
 
-  // Everything in Prometheus' text format, together with what the process costs.
-  std::string text() const;
+  // Everything, together with what the process costs.
+  std::string show(Format format) const;
+  std::string text() const { return show(Format::Text); }
 
  private:
   struct Rows;
@@ -71,6 +115,7 @@ class Metrics {
   std::function<Time()> clock_;
   Time started_;
   std::unique_ptr<Rows> rows_;
+  ApiMetrics api_;
 };
 
 }  // namespace metrics

@@ -13,6 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -127,6 +128,170 @@ TEST_F(MetricsTest, GatesAndTheBuildAreShown) {
                 "\nkubernetes_feature_enabled{name=\"AllowServiceExternalIPs\",stage=\"\"} 1\n"),
             HasSubstr(
                 "\nkubernetes_feature_enabled{name=\"NativeHistograms\",stage=\"ALPHA\"} 0\n")));
+}
+
+std::vector<std::string> lines_with(const std::string& text, std::string_view part) {
+  std::vector<std::string> found;
+  for (const auto line : base::split(text, '\n'))
+    if (line.contains(part)) found.emplace_back(line);
+  return found;
+}
+
+TEST_F(MetricsTest, NetworkProgrammingHasTheBucketsOfKubeProxy) {
+  metrics_.network_programmed(kV4, milliseconds(1500));
+  const auto buckets = lines_with(text(), "network_programming_duration_seconds_bucket");
+  ASSERT_EQ(buckets.size(), 82u);
+  const auto bucket = [](const std::string& bound, int count) {
+    return "kubeproxy_network_programming_duration_seconds_bucket{ip_family=\"IPv4\",le=\"" +
+           bound + "\"} " + std::to_string(count);
+  };
+  EXPECT_EQ(buckets[0], bucket("0", 0));
+  EXPECT_EQ(buckets[1], bucket("0.25", 0));
+  EXPECT_EQ(buckets[2], bucket("0.5", 0));
+  EXPECT_EQ(buckets[3], bucket("1", 0));
+  EXPECT_EQ(buckets[4], bucket("2", 1));
+  EXPECT_EQ(buckets[61], bucket("59", 1));
+  EXPECT_EQ(buckets[62], bucket("60", 1));
+  EXPECT_EQ(buckets[63], bucket("65", 1));
+  EXPECT_EQ(buckets[73], bucket("115", 1));
+  EXPECT_EQ(buckets[74], bucket("120", 1));
+  EXPECT_EQ(buckets[75], bucket("150", 1));
+  EXPECT_EQ(buckets[80], bucket("300", 1));
+  EXPECT_EQ(buckets[81], bucket("+Inf", 1));
+}
+
+TEST_F(MetricsTest, ServicesWithoutLocalEndpointsAreCountedByPolicy) {
+  metrics_.no_local_endpoints(kV6, 2, 3);
+  EXPECT_THAT(lines_with(text(), "no_local_endpoints_total{"),
+              ElementsAre("kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family=\"IPv6\","
+                          "traffic_policy=\"external\"} 3",
+                          "kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family=\"IPv6\","
+                          "traffic_policy=\"internal\"} 2"));
+}
+
+TEST_F(MetricsTest, AnswersAboutHealthAreCountedByStatus) {
+  metrics_.healthz_answered(200);
+  metrics_.healthz_answered(503);
+  metrics_.healthz_answered(200);
+  metrics_.livez_answered(200);
+  EXPECT_THAT(text(), AllOf(HasSubstr("\nkubeproxy_proxy_healthz_total{code=\"200\"} 2\n"),
+                            HasSubstr("\nkubeproxy_proxy_healthz_total{code=\"503\"} 1\n"),
+                            HasSubstr("\nkubeproxy_proxy_livez_total{code=\"200\"} 1\n")));
+}
+
+TEST_F(MetricsTest, ReconcilingConntrackIsTimedAndCounted) {
+  metrics_.conntrack_reconciled(kV4, milliseconds(3), 0);
+  metrics_.conntrack_reconciled(kV4, milliseconds(3), 5);
+  EXPECT_THAT(
+      text(),
+      AllOf(
+          HasSubstr("kubeproxy_conntrack_reconciler_sync_duration_seconds_count{ip_family=\"IPv4\"}"
+                    " 2\n"),
+          HasSubstr(
+              "kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv4\"} 5\n")));
+}
+
+TEST_F(MetricsTest, PacketsAreReadWithEveryScrapeAndSkippedWhileThereIsNoCounter) {
+  EXPECT_THAT(text(), Not(HasSubstr("packets_total")));
+  std::optional<uint64_t> dropped;
+  metrics_.count_packets([&] { return dropped; }, [] { return std::optional<uint64_t>(7); });
+  EXPECT_THAT(text(), AllOf(Not(HasSubstr("ct_state_invalid_dropped_packets_total")),
+                            HasSubstr("localhost_nodeports_accepted_packets_total 7\n")));
+  dropped = 3;
+  EXPECT_THAT(text(), HasSubstr("ct_state_invalid_dropped_packets_total 3\n"));
+}
+
+TEST_F(MetricsTest, OurOwnAreShownByFamily) {
+  metrics_.sync_stage(kV4, "plan", milliseconds(2));
+  metrics_.dirty_services(kV4, 12);
+  metrics_.kernel_drifted(kV4, 0);
+  metrics_.kernel_drifted(kV4, 2);
+  EXPECT_THAT(
+      text(),
+      AllOf(
+          HasSubstr("kubeproxy_sync_stage_duration_seconds_count{ip_family=\"IPv4\",stage=\"plan\"}"
+                    " 1\n"),
+          HasSubstr("kubeproxy_dirty_services{ip_family=\"IPv4\"} 12\n"),
+          HasSubstr("kubeproxy_kernel_drift_total{ip_family=\"IPv4\"} 2\n")));
+}
+
+TEST_F(MetricsTest, ConnectionsOfServicesThatAreGoneAreGone) {
+  EXPECT_THAT(text(), Not(HasSubstr("service_connections")));
+  const ServiceConnections web{"default", "web", "http", "TCP", 5};
+  metrics_.service_connections(kV4, {web, {"default", "db", "5432", "TCP", 1}});
+  metrics_.service_connections(kV6, {web});
+  metrics_.service_connections(kV4, {web});
+  EXPECT_THAT(lines_with(text(), "service_connections_total{"),
+              ElementsAre("kubeproxy_service_connections_total{ip_family=\"IPv4\",namespace="
+                          "\"default\",port=\"http\",protocol=\"TCP\",service=\"web\"} 5",
+                          "kubeproxy_service_connections_total{ip_family=\"IPv6\",namespace="
+                          "\"default\",port=\"http\",protocol=\"TCP\",service=\"web\"} 5"));
+}
+
+TEST_F(MetricsTest, TheApiServerIsKnownByItsHost) {
+  EXPECT_THAT(text(),
+              AllOf(HasSubstr("\nrest_client_exec_plugin_ttl_seconds +Inf\n"),
+                    HasSubstr("\nrest_client_transport_cache_entries 0\n"),
+                    HasSubstr("\nrest_client_exec_plugin_certificate_rotation_age_count 0\n"),
+                    Not(HasSubstr("rest_client_request"))));
+  auto& api = metrics_.api();
+  api.connected_to("10.0.0.1:6443");
+  api.throttled("GET", {});
+  api.attempted("GET", "429", false);
+  api.attempted("GET", "200", true);
+  api.finished({.method = "GET", .took = milliseconds(30), .sent_bytes = 0, .received_bytes = 300});
+  EXPECT_THAT(
+      text(),
+      AllOf(
+          HasSubstr("\nrest_client_requests_total{code=\"429\",host=\"10.0.0.1:6443\",method="
+                    "\"GET\"} 1\n"),
+          HasSubstr("\nrest_client_request_retries_total{code=\"200\",host=\"10.0.0.1:6443\",verb="
+                    "\"GET\"} 1\n"),
+          HasSubstr("\nrest_client_request_duration_seconds_bucket{host=\"10.0.0.1:6443\",verb="
+                    "\"GET\",le=\"0.1\"} 1\n"),
+          HasSubstr("\nrest_client_response_size_bytes_sum{host=\"10.0.0.1:6443\",verb=\"GET\"} "
+                    "300\n"),
+          HasSubstr("\nrest_client_rate_limiter_duration_seconds_count{host=\"10.0.0.1:6443\","
+                    "verb=\"GET\"} 1\n"),
+          HasSubstr("\nrest_client_transport_cache_entries 1\n")));
+}
+
+TEST_F(MetricsTest, APluginsCertificateRunsOutWhileTimePasses) {
+  metrics_.api().certificate_given(std::chrono::floor<std::chrono::seconds>(now_) +
+                                   std::chrono::minutes(10));
+  EXPECT_THAT(text(), HasSubstr("\nrest_client_exec_plugin_ttl_seconds 599.5\n"));
+  now_ += std::chrono::minutes(20);
+  EXPECT_THAT(text(), HasSubstr("\nrest_client_exec_plugin_ttl_seconds -600.5\n"));
+}
+
+TEST_F(MetricsTest, ItIsKnownWhenTheApiServerWasHeardAndHowLateItWas) {
+  metrics_.api().heard("services", milliseconds(1));
+  metrics_.api().lagged("endpointslices", milliseconds(30));
+  EXPECT_THAT(text(),
+              AllOf(HasSubstr("kubeproxy_api_last_heard_timestamp_seconds{resource="
+                              "\"services\"} 1.7317151965e+09\n"),
+                    HasSubstr("kubeproxy_decode_duration_seconds_count{resource=\"services\"} "
+                              "1\n"),
+                    HasSubstr("kubeproxy_watch_lag_seconds_sum{resource=\"endpointslices\"} "
+                              "0.03\n")));
+}
+
+TEST_F(MetricsTest, RegisteredMetricsAreCountedByStability) {
+  EXPECT_THAT(text(),
+              AllOf(HasSubstr("registered_metrics_total{deprecated_version=\"\",stability_level="
+                              "\"ALPHA\"}"),
+                    HasSubstr("\nhidden_metrics_total 0\n")));
+}
+
+TEST(Metrics, FailuresAreCountedAsTheModeCallsThem) {
+  Metrics nftables("nftables");
+  nftables.sync_finished({.family = kV4, .full = false, .ok = false});
+  nftables.nftables_cleanup_failed(kV4);
+  nftables.count_packets([] { return std::optional<uint64_t>(1); }, nullptr);
+  EXPECT_THAT(nftables.text(),
+              AllOf(HasSubstr("nftables_sync_failures_total{ip_family=\"IPv4\"} 1\n"),
+                    HasSubstr("nftables_cleanup_failures_total{ip_family=\"IPv4\"} 1\n"),
+                    Not(HasSubstr("restore_failures")), Not(HasSubstr("dropped_packets"))));
 }
 
 TEST(Metrics, AModeShowsItsOwnMetricsOnly) {

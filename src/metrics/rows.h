@@ -5,7 +5,10 @@
 // any thread.
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <prometheus/counter.h>
@@ -21,6 +24,14 @@ enum Modes : unsigned { Iptables = 1, Nftables = 2, Ipvs = 4, AllModes = 7 };
 struct Table {
   Modes mode = AllModes;
   prometheus::Registry registry{};
+  std::map<std::string, int, std::less<>> by_stability{};  // "ALPHA": how many rows
+
+  // Whether the mode has the row. Help begins with "[ALPHA] " or its like.
+  bool admit(unsigned modes, std::string_view help) {
+    if ((modes & mode) == 0) return false;
+    if (help.starts_with('[')) ++by_stability[std::string(help.substr(1, help.find(']') - 1))];
+    return true;
+  }
 };
 
 enum class Labelled { Yes, No };
@@ -29,7 +40,7 @@ class Counters {
  public:
   Counters(Table& table, unsigned modes, const std::string& name, const std::string& help,
            Labelled labelled = Labelled::Yes) {
-    if ((modes & table.mode) == 0) return;
+    if (!table.admit(modes, help)) return;
     family_ = &prometheus::BuildCounter().Name(name).Help(help).Register(table.registry);
     if (labelled == Labelled::No) family_->Add({});
   }
@@ -45,7 +56,7 @@ class Gauges {
  public:
   Gauges(Table& table, unsigned modes, const std::string& name, const std::string& help,
          Labelled labelled = Labelled::Yes) {
-    if ((modes & table.mode) == 0) return;
+    if (!table.admit(modes, help)) return;
     family_ = &prometheus::BuildGauge().Name(name).Help(help).Register(table.registry);
     if (labelled == Labelled::No) family_->Add({});
   }
@@ -63,10 +74,11 @@ class Gauges {
 class Histograms {
  public:
   Histograms(Table& table, unsigned modes, const std::string& name, const std::string& help,
-             std::vector<double> bounds)
+             std::vector<double> bounds, Labelled labelled = Labelled::Yes)
       : bounds_(std::move(bounds)) {
-    if ((modes & table.mode) == 0) return;
+    if (!table.admit(modes, help)) return;
     family_ = &prometheus::BuildHistogram().Name(name).Help(help).Register(table.registry);
+    if (labelled == Labelled::No) family_->Add({}, bounds_);
   }
   void observe(const prometheus::Labels& labels, double value) {
     if (family_ != nullptr) family_->Add(labels, bounds_).Observe(value);

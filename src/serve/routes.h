@@ -9,14 +9,17 @@
 
 namespace serve {
 
+enum class Match { Exact, Prefix };
+
 struct Route {
-  std::string path;  // exact
+  std::string path;
   std::function<http::Answer(const http::Incoming&)> page;
+  Match match = Match::Exact;  // Prefix: also for every path that begins so
 };
 
 using Routes = std::vector<Route>;
 
-// What the page of that path answers; 404 if there is none.
+// What the first page for that path answers; 404 if there is none.
 http::Answer answer(const Routes& routes, const http::Incoming& incoming);
 
 }  // namespace serve

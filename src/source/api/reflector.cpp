@@ -1,5 +1,6 @@
 #include "source/api/reflector.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -93,6 +94,15 @@ Surroundings Surroundings::real() {
             return std::uniform_real_distribution<double>(0, 1)(random);
           },
   };
+}
+
+// Runs `decode`, which takes in what has arrived.
+template <typename Decode>
+auto Reflector::hear(Decode decode) {
+  const auto start = around_.clock();
+  auto result = decode();
+  if (listener_.heard) listener_.heard(around_.clock() - start);
+  return result;
 }
 
 Reflector::Reflector(Query query, bool stream_the_state, kube::Client& client, Listener listener,
@@ -216,7 +226,7 @@ Async<Reflector::Outcome<>> Reflector::gather(Watch& watch, Gathering& state) {
       co_return std::unexpected(Failure{Failure::Kind::Other, "the server's state is too large"});
     Outcome<> taken;
     Changes changes;
-    const auto fed = watch.reader.feed(*bytes, [&](Event event) {
+    const auto take_next = [&](Event event) {
       ++watch.events;
       if (!taken) return;
       if (state.complete()) {
@@ -228,7 +238,8 @@ Async<Reflector::Outcome<>> Reflector::gather(Watch& watch, Gathering& state) {
         follow_versions_ = true;
         replace(state.items(), state.version());
       }
-    });
+    };
+    const auto fed = hear([&] { return watch.reader.feed(*bytes, take_next); });
     deliver(std::move(changes));
     if (!taken) co_return std::move(taken);
     if (!fed) co_return std::unexpected(failure_of(fed.error()));
@@ -288,7 +299,7 @@ Async<Reflector::Outcome<ListPage>> Reflector::list_page(const std::string& quer
   }
   const auto encoding = encoding_of(response->content_type);
   if (!encoding) co_return std::unexpected(failure_of(encoding.error()));
-  auto page = decode_list(query_.resource, *encoding, response->body);
+  auto page = hear([&] { return decode_list(query_.resource, *encoding, response->body); });
   if (!page) co_return std::unexpected(failure_of(page.error()));
   co_return std::move(*page);
 }
@@ -348,10 +359,11 @@ Async<Reflector::Outcome<>> Reflector::consume(Watch& watch) {
     if (bytes->empty()) co_return Outcome<>();
     Outcome<> taken;
     Changes changes;
-    const auto fed = watch.reader.feed(*bytes, [&](Event event) {
+    const auto take_next = [&](Event event) {
       ++watch.events;
       if (taken) taken = take(std::move(event), changes);
-    });
+    };
+    const auto fed = hear([&] { return watch.reader.feed(*bytes, take_next); });
     deliver(std::move(changes));
     if (!taken) co_return std::move(taken);
     if (!fed) co_return std::unexpected(failure_of(fed.error()));
@@ -395,6 +407,7 @@ Reflector::Outcome<> Reflector::take(Event event, Changes& changes) {
   if (event.type == EventType::Error) return std::unexpected(failure_of(event.status));
   if (event.type == EventType::Bookmark) return take_bookmark(event);
   tell_problem(event.item);
+  tell_lag(event.item);
   if (event.type != EventType::Added) follow_versions_ = true;
   if (follow_versions_ && !event.item.resource_version.empty())
     version_ = event.item.resource_version;
@@ -416,8 +429,11 @@ Reflector::Outcome<> Reflector::take_bookmark(const Event& event) {
 }
 
 void Reflector::replace(std::vector<Item> items, std::string version) {
-  for (const auto& item : items)
+  const TriggerTime now = around_.wall();
+  for (const auto& item : items) {
     tell_problem(item);
+    newest_trigger_ = std::max(newest_trigger_, trigger_of(item, now));
+  }
   Changes changes;
   cache_.replace(std::move(items), changes);
   version_ = std::move(version);
@@ -434,6 +450,20 @@ void Reflector::tell_problem(const Item& item) const {
   if (!item.problem.empty())
     tell(Notice::Severity::Warning, 0, "An object of the API is not used as it stands",
          item.problem);
+}
+
+TriggerTime Reflector::trigger_of(const Item& item, TriggerTime now) {
+  const auto* slice = std::get_if<std::shared_ptr<const model::EndpointSlice>>(&item.object);
+  return slice == nullptr ? TriggerTime() : std::min((*slice)->trigger_time, now);
+}
+
+// Of the newest change so far only: a slice that is sent again for another reason carries its old time.
+void Reflector::tell_lag(const Item& item) {
+  const TriggerTime now = around_.wall();
+  const TriggerTime trigger = trigger_of(item, now);
+  if (trigger <= newest_trigger_) return;
+  newest_trigger_ = trigger;
+  if (listener_.lagged) listener_.lagged(now - trigger);
 }
 
 Reflector::Failure Reflector::failure_of(const base::Error& error) {

@@ -25,6 +25,7 @@
 #include "source/api/cache.h"
 #include "source/api/queries.h"
 #include "source/api/wire.h"
+#include "source/trigger_time.h"
 
 namespace source::api {
 
@@ -34,6 +35,11 @@ struct Listener {
   // Once, after that first call.
   std::function<void()> synced;
   kube::Tell tell;
+  // Each time something of the server has arrived, were it only a bookmark: how long decoding it took.
+  // May be empty, as the next.
+  std::function<void(std::chrono::nanoseconds decoding)> heard{};
+  // A change has arrived that says when it happened: how long ago that was.
+  std::function<void(std::chrono::nanoseconds lag)> lagged{};
 };
 
 // What the tests replace.
@@ -41,6 +47,7 @@ struct Surroundings {
   std::function<std::chrono::steady_clock::time_point()> clock;
   std::function<event::Async<>(std::chrono::nanoseconds)> sleep;
   std::function<double()> chance;  // in [0, 1)
+  std::function<std::chrono::system_clock::time_point()> wall = &std::chrono::system_clock::now;
 
   static Surroundings real();
 };
@@ -95,6 +102,11 @@ class Reflector {
   void replace(std::vector<Item> items, std::string version);
   void deliver(Changes changes);
   void tell_problem(const Item& item) const;
+  template <typename Decode>
+  auto hear(Decode decode);
+  // When the change happened that the object tells of, but not later than `now`.
+  static TriggerTime trigger_of(const Item& item, TriggerTime now);
+  void tell_lag(const Item& item);
 
   static Failure failure_of(const base::Error& error);
   static Failure failure_of(const Status& status);
@@ -120,6 +132,7 @@ class Reflector {
   bool synced_ = false;
   bool follow_versions_ = true;  // false while a watch from "0" sends what was there before
   std::optional<Backoff::Time> trouble_since_;
+  TriggerTime newest_trigger_{};
 };
 
 }  // namespace source::api

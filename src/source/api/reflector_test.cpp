@@ -156,6 +156,7 @@ class ReflectorTest : public ::testing::Test {
           co_return;
         },
         .chance = [] { return 0.5; },
+        .wall = [this] { return wall; },
     };
     Listener listener{
         .changes = [this](std::vector<model::Change> changes) { fold(changes); },
@@ -164,8 +165,10 @@ class ReflectorTest : public ::testing::Test {
             [this](const kube::Notice& notice) {
               if (notice.verbosity == 0) told += notice.message + ": " + notice.err + "\n";
             },
+        .heard = [this](std::chrono::nanoseconds) { ++heard; },
+        .lagged = [this](std::chrono::nanoseconds lag) { lags.push_back(lag); },
     };
-    Reflector reflector({Resource::Services, ""}, stream_the_state, client, std::move(listener),
+    Reflector reflector({resource, ""}, stream_the_state, client, std::move(listener),
                         std::move(around));
     boost::asio::io_context io;
     boost::asio::co_spawn(io, reflector.run(), boost::asio::detached);
@@ -194,6 +197,10 @@ class ReflectorTest : public ::testing::Test {
   int synced = 0;
   std::vector<std::chrono::nanoseconds> slept;
   std::string told;
+  Resource resource = Resource::Services;
+  std::chrono::system_clock::time_point wall{100s};
+  int heard = 0;
+  std::vector<std::chrono::nanoseconds> lags;
 };
 
 TEST_F(ReflectorTest, TheStateIsInForceOnceItIsCompleteAndChangesFollowInTheSameStream) {
@@ -380,6 +387,54 @@ TEST(Backoff, StartsAnewAfterTwoQuietMinutes) {
   EXPECT_EQ(backoff.next(now, 0), 800ms);
   EXPECT_EQ(backoff.next(now += 1s, 0), 1600ms);
   EXPECT_EQ(backoff.next(now += 121s, 0), 800ms);
+}
+
+TEST_F(ReflectorTest, WhateverArrivesIsHeardBookmarksToo) {
+  run({open_with({added("a", 1), bookmark(7, true), bookmark(8)})});
+  EXPECT_EQ(heard, 3);
+}
+
+TEST_F(ReflectorTest, AListIsHeard) {
+  run({Answer{.pieces = {list({service("a", 1)}, 5)}}}, false);
+  EXPECT_EQ(heard, 1);
+}
+
+// A slice whose change happened so many seconds after the epoch.
+std::string slice(const std::string& type, const std::string& name, int second) {
+  return event(type,
+               R"({"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","addressType":"IPv4",)"
+               R"("metadata":{"name":")" +
+                   name +
+                   R"(","namespace":"default","resourceVersion":"9","labels":)"
+                   R"({"kubernetes.io/service-name":"web"},"annotations":)"
+                   R"({"endpoints.kubernetes.io/last-change-trigger-time":"1970-01-01T00:01:)" +
+                   std::to_string(second - 60) + R"(Z"}}})");
+}
+std::string end_of_slices() {
+  return event("BOOKMARK", R"({"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice",)"
+                           R"("metadata":{"resourceVersion":"7","annotations":)"
+                           R"({"k8s.io/initial-events-end":"true"}}})");
+}
+
+TEST_F(ReflectorTest, TheLagIsThatOfChangesAfterTheFirstState) {
+  resource = Resource::EndpointSlices;
+  run({open_with({slice("ADDED", "a", 70) + end_of_slices(), slice("ADDED", "b", 90),
+                  slice("MODIFIED", "a", 98)})});
+  EXPECT_THAT(lags, ElementsAre(10s, 2s));
+}
+
+TEST_F(ReflectorTest, ASliceThatIsSentAgainWithItsOldTimeHasNoLag) {
+  resource = Resource::EndpointSlices;
+  run({open_with({end_of_slices(), slice("ADDED", "a", 90), slice("MODIFIED", "a", 90),
+                  slice("MODIFIED", "b", 80)})});
+  EXPECT_THAT(lags, ElementsAre(10s));
+}
+
+TEST_F(ReflectorTest, AChangeFromTheFutureHasNoLagAndHidesNoOther) {
+  resource = Resource::EndpointSlices;
+  wall = std::chrono::system_clock::time_point(80s);
+  run({open_with({end_of_slices(), slice("ADDED", "a", 99)})});
+  EXPECT_THAT(lags, ElementsAre(0s));
 }
 
 }  // namespace
