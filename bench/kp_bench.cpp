@@ -92,10 +92,7 @@ struct Bench {
     options.local_traffic.cidr = build::cidr("10.128.0.0/9");
   }
 
-  iptables::SyncInput input() {
-    snapshot = store.snapshot();
-    return {*snapshot, context, options, node_ports};
-  }
+  iptables::SyncInput input() const { return {options, node_ports}; }
 
   double decode(const std::string& text) {
     source::Decoded decoded;
@@ -127,9 +124,11 @@ struct Bench {
   // Plan, render and diff against an empty kernel.
   double full(size_t& bytes) {
     double ms = 0;
-    const auto request = input();
     iptables::Transaction transaction;
-    ms = time_ms([&] { transaction = iptables::diff_full(request, {}, ledger); });
+    ms = time_ms([&] {
+      auto plans = plan::compile_all(store.snapshot()->services, context);
+      transaction = iptables::diff_full(input(), std::move(plans), {}, ledger);
+    });
     bytes = transaction.bytes();
     return ms;
   }
@@ -140,7 +139,8 @@ struct Bench {
     iptables::Transaction transaction;
     const double ms = time_ms([&] {
       const auto dirty = store.fold(changed);
-      transaction = iptables::diff_partial(input(), dirty.services, ledger);
+      const auto plans = plan::compile_some(store.snapshot()->services, dirty.services, context);
+      transaction = iptables::diff_partial(input(), plans, ledger);
     });
     bytes = transaction.bytes();
     return ms;

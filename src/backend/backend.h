@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -17,16 +18,34 @@ struct SyncRequest {
   bool full = false;      // compare everything with the kernel, not just what is dirty
 };
 
+// Of one table that rules are kept in.
+struct TableRules {
+  std::string_view table;
+  size_t total = 0;    // of ours, after the sync
+  size_t written = 0;  // by it
+};
+
 struct SyncReport {
   bool full = false;
   size_t chains = 0;                   // written or deleted
   size_t rules = 0;                    // written
   size_t bytes = 0;                    // sent to the kernel's tool
   size_t endpoints = 0;                // of all Services of this family
+  size_t drift = 0;                    // found changed by somebody else since the last sync
+  std::vector<TableRules> tables;      // mode iptables only
   std::chrono::nanoseconds observe{};  // reading the kernel
-  std::chrono::nanoseconds prepare{};  // plan, render, diff: our own work
+  std::chrono::nanoseconds plan{};     // deciding what is to be
+  std::chrono::nanoseconds render{};   // putting it into words, and comparing
   std::chrono::nanoseconds commit{};   // writing to the kernel
   std::vector<std::string> warnings;   // degraded but working
+};
+
+// Connections to one Service port, ever since we began to count.
+struct PortConnections {
+  model::ServiceKey service;
+  std::string port;  // its name, or its number if it has none
+  net::Protocol protocol = net::Protocol::Tcp;
+  uint64_t total = 0;
 };
 
 class Backend {
@@ -42,6 +61,10 @@ class Backend {
   // Did somebody else remove our rules? False also if that cannot be told now. A thorough look may
   // cost a second in a large cluster.
   virtual bool flushed(bool thorough) = 0;
+
+  // Reads the kernel's counters. May cost a second in a large cluster.
+  virtual base::Result<std::vector<PortConnections>> count_connections(
+      const model::Snapshot& snapshot) = 0;
 };
 
 }  // namespace backend

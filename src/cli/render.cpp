@@ -18,8 +18,8 @@ Result<iptables::Tables> tables_for(const World& world, const iptables::Settings
   const auto context = iptables::plan_context(settings, *world.snapshot);
   const auto node_ports = TRY(iptables::node_port_addresses(settings));
   iptables::Ledger ledger;
-  const auto transaction =
-      iptables::diff_full({*world.snapshot, context, options, node_ports}, {}, ledger);
+  const auto transaction = iptables::diff_full(
+      {options, node_ports}, plan::compile_all(world.snapshot->services, context), {}, ledger);
   iptables::Tables tables = iptables::Tables::empty();
   TRY(tables.apply(transaction.str()));
   return tables;

@@ -222,8 +222,7 @@ PortPlan common_part(const Service& service, const Context& context) {
 PortPlan compile_port(const ServiceEntry& entry, const ServicePort& port, const PortPlan& common,
                       const Context& context) {
   PortPlan plan = common;
-  plan.name = entry.key.str();
-  if (!port.name.empty()) plan.name += ":" + port.name;
+  plan.name = port_name(entry.key, port);
   plan.port_name = port.name;
   plan.protocol = port.protocol;
   plan.port = port.port;
@@ -270,6 +269,10 @@ size_t ServicePlan::endpoint_count() const {
   return count;
 }
 
+std::string port_name(const model::ServiceKey& key, const ServicePort& port) {
+  return port.name.empty() ? key.str() : key.str() + ":" + port.name;
+}
+
 ServicePlan compile_service(const model::ServiceEntry& entry, const Context& context) {
   ServicePlan plan{entry.key, {}};
   const auto& service = entry.service;
@@ -283,6 +286,28 @@ ServicePlan compile_service(const model::ServiceEntry& entry, const Context& con
     return std::tie(a.port_name, a.protocol) < std::tie(b.port_name, b.protocol);
   });
   return plan;
+}
+
+std::vector<ServicePlan> compile_all(const model::ServiceMap& services, const Context& context) {
+  std::vector<ServicePlan> plans;
+  plans.reserve(services.size());
+  services.for_each([&](const auto& entry) {
+    ServicePlan plan = compile_service(*entry, context);
+    if (!plan.ports.empty()) plans.push_back(std::move(plan));
+  });
+  return plans;
+}
+
+std::vector<ServicePlan> compile_some(const model::ServiceMap& services,
+                                      const std::set<model::ServiceKey>& keys,
+                                      const Context& context) {
+  std::vector<ServicePlan> plans;
+  plans.reserve(keys.size());
+  for (const auto& key : keys) {
+    const auto entry = services.find(key);
+    plans.push_back(entry != nullptr ? compile_service(*entry, context) : ServicePlan{key, {}});
+  }
+  return plans;
 }
 
 }  // namespace plan

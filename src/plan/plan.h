@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -114,6 +115,16 @@ struct Context {
   bool external_ips = true;  // feature gate AllowServiceExternalIPs
 };
 
+// "namespace/name:port", or "namespace/name" for an unnamed port.
+std::string port_name(const model::ServiceKey& key, const model::ServicePort& port);
+
 ServicePlan compile_service(const model::ServiceEntry& entry, const Context& context);
+
+// All Services with something to proxy, in order.
+std::vector<ServicePlan> compile_all(const model::ServiceMap& services, const Context& context);
+// The Services of these keys, in order; those that are gone or have nothing to proxy are there without ports.
+std::vector<ServicePlan> compile_some(const model::ServiceMap& services,
+                                      const std::set<model::ServiceKey>& keys,
+                                      const Context& context);
 
 }  // namespace plan

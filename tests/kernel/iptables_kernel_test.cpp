@@ -4,6 +4,7 @@
 // Run by with_variant.py, in a network namespace of its own.
 #include <gtest/gtest.h>
 
+#include "backend/iptables/cleanup.h"
 #include "backend/iptables/commit.h"
 #include "backend/iptables/diff.h"
 #include "backend/iptables/tables.h"
@@ -37,14 +38,17 @@ class Kernel : public testing::TestWithParam<net::Family> {
   }
   ~Kernel() override {
     for (const Table table : kTables) {
-      if (auto observed = programs_.observe(table))
-        (void)programs_.restore(diff_cleanup(table, *observed));
+      if (const auto dump = programs_.save(table))
+        (void)programs_.restore(diff_removal(table, *dump).transaction);
     }
   }
 
-  SyncInput input() {
-    snapshot_ = store_.snapshot();
-    return {*snapshot_, context_, options_, node_ports_};
+  SyncInput input() const { return {options_, node_ports_}; }
+  std::vector<plan::ServicePlan> all() const {
+    return plan::compile_all(store_.snapshot()->services, context_);
+  }
+  std::vector<plan::ServicePlan> some(const model::DirtySet& dirty) const {
+    return plan::compile_some(store_.snapshot()->services, dirty.services, context_);
   }
 
   // Commits to both, and expects both to hold the same afterwards.
@@ -58,12 +62,11 @@ class Kernel : public testing::TestWithParam<net::Family> {
   void full() {
     auto observed = programs_.observe_all();
     ASSERT_TRUE(observed) << observed.error().text;
-    commit(diff_full(input(), std::move(*observed), ledger_));
+    commit(diff_full(input(), all(), std::move(*observed), ledger_));
   }
 
   Programs programs_;
   model::Store store_{"node1"};
-  model::SnapshotPtr snapshot_;
   plan::Context context_;
   RuleOptions options_;
   NodePortAddresses node_ports_;
@@ -77,20 +80,20 @@ TEST_P(Kernel, FollowsAHistoryOf250ChangesThroughPartialSyncs) {
   model::DirtySet dirty;
   for (int i = 0; i < 250; ++i) {
     dirty.merge(store_.fold(generator.next()));
-    if (i % 4 == 3) commit(diff_partial(input(), std::exchange(dirty, {}).services, ledger_));
+    if (i % 4 == 3) commit(diff_partial(input(), some(std::exchange(dirty, {})), ledger_));
     if (HasFatalFailure()) return;
     if (i % 20 == 19) {
       ASSERT_EQ(in_kernel(programs_).save(), tables_.save()) << "after change " << i;
     }
   }
-  commit(diff_partial(input(), dirty.services, ledger_));
+  commit(diff_partial(input(), some(dirty), ledger_));
   EXPECT_EQ(in_kernel(programs_).save(), tables_.save());
 
   // Where the partial syncs ended, a full one finds nothing to do.
   auto observed = programs_.observe_all();
   ASSERT_TRUE(observed);
   Ledger fresh;
-  EXPECT_EQ(diff_full(input(), std::move(*observed), fresh).str(), "");
+  EXPECT_EQ(diff_full(input(), all(), std::move(*observed), fresh).str(), "");
 }
 
 TEST_P(Kernel, RejectsWhatTablesReject) {

@@ -1,5 +1,8 @@
 #include "backend/iptables/commit.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/text.h"
 #include "kernel/process.h"
 
@@ -9,8 +12,11 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 
-// Exit status of the programs when a lock or another resource could not be had.
+// Exit statuses of the programs: a lock or another resource could not be had; a chain is not there. From 128 on,
+// kernel::run() says that one was killed.
 constexpr int kResourceProblem = 4;
+constexpr int kNoSuchChain = 1;
+constexpr int kKilled = 128;
 
 constexpr std::string_view kWaitSeconds = "5";
 
@@ -35,6 +41,7 @@ base::Error explain(const std::string& program, const kernel::Output& output) {
                                  std::string(kWaitSeconds) +
                                  " s; see who with `fuser /run/xtables.lock`"};
   }
+  if (output.status >= kKilled) return {ErrorCode::Lost, what + ": killed"};
   const ErrorCode code = output.status == kResourceProblem ? ErrorCode::Busy : ErrorCode::System;
   return {code, what + ": " + text};
 }
@@ -80,13 +87,26 @@ bool Programs::random_fully() const {
   return parts >= std::array{1, 6, 2};
 }
 
-Result<ObservedTable> Programs::observe(Table table) const {
-  DumpReader reader;
+Result<> Programs::read_dump(Table table, std::vector<std::string> options,
+                             std::function<void(std::string_view)> read) const {
   kernel::Command command;
   command.argv = {iptables_ + "-save", "-t", std::string(name(table))};
-  command.on_output = [&](std::string_view bytes) { reader.feed(bytes); };
+  std::ranges::move(options, std::back_inserter(command.argv));
+  command.on_output = std::move(read);
   const auto output = TRY(run_program(std::move(command)));
   if (!output.ok()) return std::unexpected(explain(iptables_ + "-save", output));
+  return {};
+}
+
+Result<ObservedTable> Programs::observe(Table table) const {
+  DumpReader reader;
+  TRY(read_dump(table, {}, [&](std::string_view bytes) { reader.feed(bytes); }));
+  return reader.finish();
+}
+
+Result<ChainConnections> Programs::connections() const {
+  ConnectionReader reader;
+  TRY(read_dump(Table::Nat, {"-c"}, [&](std::string_view bytes) { reader.feed(bytes); }));
   return reader.finish();
 }
 
@@ -98,11 +118,9 @@ Result<Observed> Programs::observe_all() const {
 }
 
 Result<std::string> Programs::save(Table table) const {
-  kernel::Command command;
-  command.argv = {iptables_ + "-save", "-t", std::string(name(table))};
-  auto output = TRY(run_program(std::move(command)));
-  if (!output.ok()) return std::unexpected(explain(iptables_ + "-save", output));
-  return std::move(output.out);
+  std::string dump;
+  TRY(read_dump(table, {}, [&](std::string_view bytes) { dump += bytes; }));
+  return dump;
 }
 
 Result<> Programs::restore(Transaction transaction) const {
@@ -136,8 +154,9 @@ Programs::Presence Programs::chain_presence(Table table, std::string_view chain)
   command.argv = {iptables_,          "-w", std::string(kWaitSeconds), "-S",
                   std::string(chain), "-t", std::string(name(table))};
   const auto output = run_program(std::move(command));
-  if (!output || output->status == kResourceProblem) return Presence::Unknown;
-  return output->ok() ? Presence::There : Presence::Gone;
+  if (!output) return Presence::Unknown;
+  if (output->ok()) return Presence::There;
+  return output->status == kNoSuchChain ? Presence::Gone : Presence::Unknown;
 }
 
 }  // namespace iptables

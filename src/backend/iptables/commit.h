@@ -4,8 +4,12 @@
 // Blocks while a program runs; used on the sync thread and by one-shot commands.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "backend/iptables/connections.h"
 #include "backend/iptables/diff.h"
 #include "backend/iptables/transaction.h"
 #include "base/result.h"
@@ -29,6 +33,8 @@ class Programs {
   base::Result<ObservedTable> observe(Table table) const;
   // ... and in all three that we use.
   base::Result<Observed> observe_all() const;
+  // The counters of the nat table.
+  base::Result<ChainConnections> connections() const;
   // The dump itself, for diff.
   base::Result<std::string> save(Table table) const;
 
@@ -43,6 +49,9 @@ class Programs {
   Presence chain_presence(Table table, std::string_view chain) const;
 
  private:
+  base::Result<> read_dump(Table table, std::vector<std::string> options,
+                           std::function<void(std::string_view)> read) const;
+
   std::string iptables_;  // "iptables" or "ip6tables"
 };
 

@@ -5,7 +5,6 @@
 namespace iptables {
 namespace {
 
-using model::ServiceKey;
 using plan::ServicePlan;
 
 constexpr std::array kSharedOrder{SharedChain::FilterServices,  SharedChain::FilterExternal,
@@ -14,6 +13,29 @@ constexpr std::array kSharedOrder{SharedChain::FilterServices,  SharedChain::Fil
 
 using SharedSet = std::array<bool, kSharedChains>;  // which shared chains must be written
 
+size_t lines_in(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count(text, '\n'));
+}
+
+void add(RuleCounts& sum, const RuleCounts& more) {
+  for (size_t i = 0; i < sum.size(); ++i)
+    sum[i] += more[i];
+}
+
+void subtract(RuleCounts& sum, const RuleCounts& less) {
+  for (size_t i = 0; i < sum.size(); ++i)
+    sum[i] -= less[i];
+}
+
+RuleCounts count_rules(const ServiceRules& rules) {
+  RuleCounts counts{};
+  counts[static_cast<size_t>(Table::Nat)] = lines_in(rules.text);
+  for (const SharedChain chain : kSharedOrder)
+    counts[static_cast<size_t>(table_of(chain))] +=
+        lines_in(rules.shared[static_cast<size_t>(chain)]);
+  return counts;
+}
+
 ServiceRecord make_record(const ServicePlan& plan, const ServiceRules& rules) {
   ServiceRecord record;
   record.shared = SharedLines(rules.shared);
@@ -21,6 +43,7 @@ ServiceRecord make_record(const ServicePlan& plan, const ServiceRules& rules) {
   for (const auto& chain : rules.chains)
     record.chains.push_back({chain.name, chain.digest});
   record.endpoints = static_cast<uint32_t>(plan.endpoint_count());
+  record.rules = count_rules(rules);
   return record;
 }
 
@@ -57,11 +80,12 @@ class FullDiff {
   FullDiff(const SyncInput& input, Observed& observed, Ledger& ledger)
       : input_(input), observed_(observed), ledger_(ledger) {}
 
-  Transaction run(Stale what_to_do) {
+  Transaction run(std::vector<ServicePlan> plans, Stale what_to_do) {
     ledger_ = Ledger{};
     ledger_.tail = node_port_tail(input_.options, input_.node_ports);
+    ledger_.rules[static_cast<size_t>(Table::Nat)] = lines_in(ledger_.tail);
     fixed();
-    services();
+    services(std::move(plans));
     shared();
     jump_rules();
     stale(what_to_do);
@@ -76,22 +100,21 @@ class FullDiff {
       const bool same =
           chain.content_ours ? holds(table, chain.name, digest_of(chain.rules)) : there;
       if (!same) out_.write_chain(chain.table, chain.name, chain.rules);
+      ledger_.rules[static_cast<size_t>(chain.table)] += lines_in(chain.rules);
     }
   }
 
-  void services() {
-    std::vector<ServicePlan> plans;
-    plans.reserve(input_.snapshot.services.size());
-    input_.snapshot.services.for_each([&](const auto& entry) {
-      ServicePlan plan = plan::compile_service(*entry, input_.context);
+  // Takes the plans, so that they are gone when the shared chains are written.
+  void services(std::vector<ServicePlan> plans) {
+    for (const auto& plan : plans)
       ledger_.endpoints += plan.endpoint_count();
-      if (!plan.ports.empty()) plans.push_back(std::move(plan));
-    });
     ServiceRules rules;
     for (const auto& plan : plans) {
       render_service(plan, input_.options, ledger_.large(), rules);
       service_chains(rules);
-      ledger_.services.emplace_hint(ledger_.services.end(), plan.key, make_record(plan, rules));
+      const auto added =
+          ledger_.services.emplace_hint(ledger_.services.end(), plan.key, make_record(plan, rules));
+      add(ledger_.rules, added->second.rules);
     }
   }
 
@@ -144,12 +167,16 @@ class PartialDiff {
  public:
   PartialDiff(const SyncInput& input, Ledger& ledger) : input_(input), ledger_(ledger) {}
 
-  Transaction run(const std::set<ServiceKey>& dirty) {
-    const std::vector<ServicePlan> plans = compile(dirty);
+  Transaction run(const std::vector<ServicePlan>& plans) {
+    // Before the first rule: whether the cluster is large counts for all of them.
+    for (const auto& plan : plans)
+      count_endpoints(plan);
     for (const auto& plan : plans)
       replace(plan);
     std::string tail = node_port_tail(input_.options, input_.node_ports);
     if (tail != ledger_.tail) {
+      size_t& nat_rules = ledger_.rules[static_cast<size_t>(Table::Nat)];
+      nat_rules = nat_rules - lines_in(ledger_.tail) + lines_in(tail);
       ledger_.tail = std::move(tail);
       affected_[static_cast<size_t>(SharedChain::NatServices)] = true;
     }
@@ -160,18 +187,10 @@ class PartialDiff {
   }
 
  private:
-  // All plans come before the first rule: whether the cluster is large counts for all of them.
-  std::vector<ServicePlan> compile(const std::set<ServiceKey>& dirty) {
-    std::vector<ServicePlan> plans;
-    for (const auto& key : dirty) {
-      const auto entry = input_.snapshot.services.find(key);
-      plans.push_back(entry != nullptr ? plan::compile_service(*entry, input_.context)
-                                       : ServicePlan{key, {}});
-      const auto known = ledger_.services.find(key);
-      if (known != ledger_.services.end()) ledger_.endpoints -= known->second.endpoints;
-      ledger_.endpoints += plans.back().endpoint_count();
-    }
-    return plans;
+  void count_endpoints(const ServicePlan& plan) {
+    const auto known = ledger_.services.find(plan.key);
+    if (known != ledger_.services.end()) ledger_.endpoints -= known->second.endpoints;
+    ledger_.endpoints += plan.endpoint_count();
   }
 
   void replace(const ServicePlan& plan) {
@@ -185,6 +204,8 @@ class PartialDiff {
         affected_[static_cast<size_t>(chain)] = true;
       }
     }
+    subtract(ledger_.rules, before.rules);
+    add(ledger_.rules, now.rules);
     if (plan.ports.empty()) {
       ledger_.services.erase(plan.key);
     } else {
@@ -241,30 +262,29 @@ std::string_view first_shared_rule(const Ledger& ledger, SharedChain chain) {
   return first;
 }
 
-Transaction diff_full(const SyncInput& input, Observed observed, Ledger& ledger, Stale stale) {
-  return FullDiff(input, observed, ledger).run(stale);
+size_t count_drift(const Ledger& ledger, const Observed& observed) {
+  size_t drift = 0;
+  std::string name_text;
+  for (const auto& [_, record] : ledger.services) {
+    for (const auto& mark : record.chains) {
+      name_text.clear();
+      mark.name.append_to(name_text);
+      drift += !holds(observed[Table::Nat], name_text, mark.digest);
+    }
+  }
+  for (const SharedChain chain : kSharedOrder)
+    drift += !holds(observed[table_of(chain)], name(chain), shared_digest(ledger, chain));
+  return drift;
 }
 
-Transaction diff_partial(const SyncInput& input, const std::set<ServiceKey>& dirty,
+Transaction diff_full(const SyncInput& input, std::vector<ServicePlan> plans, Observed observed,
+                      Ledger& ledger, Stale stale) {
+  return FullDiff(input, observed, ledger).run(std::move(plans), stale);
+}
+
+Transaction diff_partial(const SyncInput& input, const std::vector<ServicePlan>& plans,
                          Ledger& ledger) {
-  return PartialDiff(input, ledger).run(dirty);
-}
-
-Transaction diff_cleanup(Table table, const ObservedTable& observed) {
-  TransactionBuilder out;
-  for (const Jump& jump : jumps()) {
-    if (jump.table != table || !jump.removed_by_cleanup) continue;
-    const std::string rule = jump.rule();
-    for (size_t n = observed.count_jump(rule); n > 0; --n)
-      out.remove_rule(table, rule);
-  }
-  for (const auto chain : owned_chains(table)) {
-    if (observed.chains.contains(chain)) out.delete_chain(table, chain);
-  }
-  for (const auto& [name, _] : observed.chains) {
-    if (table == Table::Nat && is_service_chain(name)) out.delete_chain(table, name);
-  }
-  return out.finish();
+  return PartialDiff(input, ledger).run(plans);
 }
 
 }  // namespace iptables

@@ -1,4 +1,4 @@
-// What has to change in the kernel so that it holds what a snapshot asks for. Pure.
+// What has to change in the kernel so that it holds what the plans ask for. Pure.
 //
 // Two ways lead to a Transaction. diff_full() compares with what a dump of the kernel showed and
 // makes a new Ledger. diff_partial() compares with the Ledger, and touches only dirty Services:
@@ -9,7 +9,6 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -47,6 +46,7 @@ struct ServiceRecord {
   SharedLines shared;
   std::vector<Mark> chains;
   uint32_t endpoints = 0;  // of all its ports, ready or not
+  RuleCounts rules{};
 };
 
 // What we know to be in the kernel, as of the last commit, in one family.
@@ -54,6 +54,7 @@ struct Ledger {
   std::map<model::ServiceKey, ServiceRecord> services;
   std::string tail;      // of KUBE-SERVICES
   size_t endpoints = 0;  // sum over services
+  RuleCounts rules{};    // all of ours, but for jumps from built-in chains
 
   bool large() const { return endpoints > kLargeCluster; }
 };
@@ -64,11 +65,15 @@ std::string_view first_shared_rule(const Ledger& ledger, SharedChain chain);
 struct Observed {
   std::array<ObservedTable, kTables.size()> tables;
   ObservedTable& operator[](Table table) { return tables[static_cast<size_t>(table)]; }
+  const ObservedTable& operator[](Table table) const { return tables[static_cast<size_t>(table)]; }
 };
 
+// How many chains of ours the kernel holds in another form than the ledger has them, or not at all: somebody else
+// has changed them.
+size_t count_drift(const Ledger& ledger, const Observed& observed);
+
+// What all Services have in common.
 struct SyncInput {
-  const model::Snapshot& snapshot;
-  const plan::Context& context;
   const RuleOptions& options;
   const NodePortAddresses& node_ports;
 };
@@ -79,16 +84,13 @@ enum class Stale : uint8_t {
   Empty,  // for the case that a rule of somebody else jumps to one: the kernel refuses to delete it
 };
 
-// Brings the kernel from `observed` to the snapshot, and `ledger` with it.
-Transaction diff_full(const SyncInput& input, Observed observed, Ledger& ledger,
-                      Stale stale = Stale::Delete);
+// Brings the kernel from `observed` to `plans`, which are all there are, and `ledger` with it.
+Transaction diff_full(const SyncInput& input, std::vector<plan::ServicePlan> plans,
+                      Observed observed, Ledger& ledger, Stale stale = Stale::Delete);
 
-// Brings the kernel from `ledger` to the snapshot, where only `dirty` Services differ, and `ledger`
-// with it. If the commit fails the ledger is wrong: observe and diff_full().
-Transaction diff_partial(const SyncInput& input, const std::set<model::ServiceKey>& dirty,
+// Brings the kernel from `ledger` to where the Services of `plans` are as these say, and `ledger` with it; one
+// without ports goes. If the commit fails the ledger is wrong: observe and diff_full().
+Transaction diff_partial(const SyncInput& input, const std::vector<plan::ServicePlan>& plans,
                          Ledger& ledger);
-
-// Removes everything of ours from one table, but for what the kubelet shares.
-Transaction diff_cleanup(Table table, const ObservedTable& observed);
 
 }  // namespace iptables

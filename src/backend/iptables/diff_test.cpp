@@ -36,17 +36,19 @@ class Node {
     for (const Table table : kTables)
       observed[table] = observe(dump, table);
     dirty_ = {};
-    return committed(diff_full(input(), std::move(observed), ledger));
+    return committed(diff_full(input(), all(), std::move(observed), ledger));
   }
   Transaction partial() {
-    return committed(diff_partial(input(), std::exchange(dirty_, {}).services, ledger));
+    const auto plans = plan::compile_some(store_.snapshot()->services,
+                                          std::exchange(dirty_, {}).services, context_);
+    return committed(diff_partial(input(), plans, ledger));
   }
 
   // What a machine holds on which nothing of ours has ever been.
   Tables from_scratch() {
     Ledger fresh;
     Tables empty = Tables::empty();
-    EXPECT_TRUE(empty.apply(diff_full(input(), {}, fresh).str()));
+    EXPECT_TRUE(empty.apply(diff_full(input(), all(), {}, fresh).str()));
     return empty;
   }
 
@@ -63,9 +65,9 @@ class Node {
       reader.feed(std::string_view(part).substr(at, 37));
     return reader.finish();
   }
-  SyncInput input() {
-    snapshot_ = store_.snapshot();
-    return {*snapshot_, context_, options_, node_ports_};
+  SyncInput input() const { return {options_, node_ports_}; }
+  std::vector<plan::ServicePlan> all() const {
+    return plan::compile_all(store_.snapshot()->services, context_);
   }
   Transaction committed(Transaction transaction) {
     const auto applied = tables.apply(transaction.str());
@@ -74,7 +76,6 @@ class Node {
   }
 
   model::Store store_;
-  model::SnapshotPtr snapshot_;
   model::DirtySet dirty_;
   plan::Context context_;
   RuleOptions options_;
@@ -256,28 +257,6 @@ TEST(IptablesDiff, TwoServicesWithOneAddressStandInTheOrderOfTheirNames) {
   const auto& rules = node.tables[Table::Nat].at("KUBE-SERVICES").rules;
   EXPECT_NE(rules.at(0).find("default/alpha"), std::string::npos);
   EXPECT_NE(rules.at(1).find("default/zeta"), std::string::npos);
-}
-
-TEST(IptablesDiff, CleanUpLeavesOnlyWhatTheKubeletShares) {
-  Node node;
-  node.fold(service("default/web").cluster_ip("10.96.0.1").port("http", 80, 30080).ptr());
-  node.fold(slice("default/web", "a").port("http", 80).ready("10.244.0.1").ptr());
-  node.full();
-  const std::string dump = node.tables.save();
-  for (const Table table : kTables) {
-    DumpReader reader;
-    const size_t begin = dump.find("*" + std::string(name(table)) + "\n");
-    reader.feed(dump.substr(begin, dump.find("COMMIT", begin) - begin));
-    ASSERT_TRUE(node.tables.apply(diff_cleanup(table, reader.finish()).str()));
-  }
-  Tables expected = Tables::empty();
-  ASSERT_TRUE(
-      expected.apply("*filter\n:KUBE-FIREWALL - [0:0]\n"
-                     "-A KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment "
-                     "\"block incoming localnet connections\" "
-                     "-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP\n"
-                     "-I INPUT -j KUBE-FIREWALL\n-I OUTPUT -j KUBE-FIREWALL\nCOMMIT\n"));
-  EXPECT_EQ(node.tables.save(), expected.save());
 }
 
 }  // namespace

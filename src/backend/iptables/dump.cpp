@@ -51,24 +51,8 @@ size_t ObservedTable::count_jump(std::string_view rule) const {
   return count;
 }
 
-void DumpReader::feed(std::string_view bytes) {
-  while (true) {
-    const size_t end = bytes.find('\n');
-    if (end == std::string_view::npos) break;
-    if (partial_.empty()) {
-      line(bytes.substr(0, end));
-    } else {
-      partial_ += bytes.substr(0, end);
-      line(partial_);
-      partial_.clear();
-    }
-    bytes.remove_prefix(end + 1);
-  }
-  partial_ += bytes;
-}
-
 ObservedTable DumpReader::finish() {
-  if (!partial_.empty()) line(partial_);
+  lines_.finish([this](std::string_view text) { line(text); });
   return std::move(table_);
 }
 

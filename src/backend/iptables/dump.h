@@ -11,6 +11,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 
 #include "backend/iptables/rules.h"
+#include "base/lines.h"
 
 namespace iptables {
 
@@ -47,14 +48,16 @@ struct ObservedTable {
 class DumpReader {
  public:
   // Any number of bytes, cut anywhere.
-  void feed(std::string_view bytes);
+  void feed(std::string_view bytes) {
+    lines_.feed(bytes, [this](std::string_view text) { line(text); });
+  }
   // REQUIRES: called once, after the last piece.
   ObservedTable finish();
 
  private:
   void line(std::string_view line);
 
-  std::string partial_;  // an unfinished line
+  base::LineReader lines_;
   ObservedTable table_;
   ObservedTable::Chain* last_chain_ = nullptr;  // of the previous rule: rules come grouped
   std::string last_name_;

@@ -129,25 +129,44 @@ void Proxier::ensure_counters(backend::SyncReport& report) {
   capabilities_.count_localhost = ensure(kLocalhostCounter);
 }
 
-Result<Transaction> Proxier::full_transaction(const SyncInput& input, Stale stale,
+Result<Transaction> Proxier::full_transaction(const model::Snapshot& snapshot,
+                                              const SyncInput& input, Stale stale,
                                               backend::SyncReport& report) {
   Observed observed = TRY(timed(report.observe, [&] { return programs_.observe_all(); }));
-  return timed(report.prepare,
-               [&] { return diff_full(input, std::move(observed), ledger_, stale); });
+  if (std::exchange(ledger_valid_, false)) report.drift = count_drift(ledger_, observed);
+  auto plans = timed(report.plan, [&] {
+    return plan::compile_all(snapshot.services, plan_context(settings_, snapshot));
+  });
+  return timed(report.render, [&] {
+    return diff_full(input, std::move(plans), std::move(observed), ledger_, stale);
+  });
 }
 
-Result<> Proxier::commit(const SyncInput& input, Transaction transaction,
-                         backend::SyncReport& report) {
+Transaction Proxier::partial_transaction(const backend::SyncRequest& request,
+                                         const SyncInput& input, backend::SyncReport& report) {
+  const auto& snapshot = *request.snapshot;
+  const auto plans = timed(report.plan, [&] {
+    return plan::compile_some(snapshot.services, request.dirty.services,
+                              plan_context(settings_, snapshot));
+  });
+  return timed(report.render, [&] { return diff_partial(input, plans, ledger_); });
+}
+
+Result<> Proxier::commit(const model::Snapshot& snapshot, const SyncInput& input,
+                         Transaction transaction, backend::SyncReport& report) {
   const auto restore = [&](Transaction one) {
     report.chains = one.chains;
-    report.rules = one.rules;
+    report.rules = one.rule_count();
+    report.tables = {{"filter", 0, one.rules[static_cast<size_t>(Table::Filter)]},
+                     {"nat", 0, one.rules[static_cast<size_t>(Table::Nat)]}};
     report.bytes = one.bytes();
     return timed(report.commit, [&] { return programs_.restore(std::move(one)); });
   };
   const bool deletes = transaction.deletes > 0;
   const auto first = restore(std::move(transaction));
-  if (first || !report.full || !deletes) return first;
-  auto without_deletes = full_transaction(input, Stale::Empty, report);
+  if (first || !report.full || !deletes || first.error().code == base::ErrorCode::Lost)
+    return first;
+  auto without_deletes = full_transaction(snapshot, input, Stale::Empty, report);
   if (!without_deletes || !restore(std::move(*without_deletes))) return first;
   report.warnings.push_back(
       "a rule of somebody else jumps to a chain that is no longer wanted; emptied it instead of "
@@ -161,19 +180,19 @@ Result<backend::SyncReport> Proxier::sync(const backend::SyncRequest& request) {
   report.full = request.full || !ledger_valid_ || request.dirty.node;
   if (report.full) ensure_counters(report);
 
-  const plan::Context context = plan_context(settings_, *request.snapshot);
   const RuleOptions options = rule_options(settings_, capabilities_);
   const NodePortAddresses node_ports = node_ports_or_none(report);
-  const SyncInput input{*request.snapshot, context, options, node_ports};
+  const SyncInput input{options, node_ports};
 
-  ledger_valid_ = false;  // until the commit succeeded
   Transaction transaction =
-      report.full ? TRY(full_transaction(input, Stale::Delete, report))
-                  : timed(report.prepare,
-                          [&] { return diff_partial(input, request.dirty.services, ledger_); });
-  TRY(commit(input, std::move(transaction), report));
+      report.full ? TRY(full_transaction(*request.snapshot, input, Stale::Delete, report))
+                  : partial_transaction(request, input, report);
+  ledger_valid_ = false;  // until the commit succeeded
+  TRY(commit(*request.snapshot, input, std::move(transaction), report));
   ledger_valid_ = true;
   report.endpoints = ledger_.endpoints;
+  report.tables[0].total = ledger_.rules[static_cast<size_t>(Table::Filter)];
+  report.tables[1].total = ledger_.rules[static_cast<size_t>(Table::Nat)];
   return report;
 }
 
@@ -194,12 +213,12 @@ NodePortAddresses Proxier::node_ports_or_none(backend::SyncReport& report) const
 }
 
 Result<Transaction> Proxier::preview(const model::Snapshot& snapshot) {
-  const plan::Context context = plan_context(settings_, snapshot);
   capabilities_.count_invalid = capabilities_.count_localhost = counters_supported_;
   const RuleOptions options = rule_options(settings_, capabilities_);
   const NodePortAddresses node_ports = TRY(node_port_addresses(settings_));
   Ledger ledger;
-  return diff_full({snapshot, context, options, node_ports}, TRY(programs_.observe_all()), ledger);
+  auto plans = plan::compile_all(snapshot.services, plan_context(settings_, snapshot));
+  return diff_full({options, node_ports}, std::move(plans), TRY(programs_.observe_all()), ledger);
 }
 
 bool Proxier::flushed(bool thorough) {
@@ -214,19 +233,9 @@ bool Proxier::flushed(bool thorough) {
   return first && *first != first_shared_rule(ledger_, SharedChain::NatServices);
 }
 
-std::vector<base::Error> clean_up(net::Family family) {
-  std::vector<base::Error> errors;
-  const Programs programs(family);
-  for (const Table table : {Table::Filter, Table::Nat, Table::Mangle}) {
-    const auto observed = programs.observe(table);
-    if (!observed) {
-      errors.push_back(observed.error());
-      continue;
-    }
-    const auto done = programs.restore(diff_cleanup(table, *observed));
-    if (!done) errors.push_back(done.error());
-  }
-  return errors;
+Result<std::vector<backend::PortConnections>> Proxier::count_connections(
+    const model::Snapshot& snapshot) {
+  return connections_.add(TRY(programs_.connections()), snapshot, settings_.family);
 }
 
 }  // namespace iptables

@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/iptables/commit.h"
+#include "backend/iptables/connections.h"
 #include "backend/iptables/diff.h"
 #include "backend/iptables/rules.h"
 #include "base/result.h"
@@ -62,6 +63,8 @@ class Proxier : public backend::Backend {
   net::Family family() const override { return settings_.family; }
   base::Result<backend::SyncReport> sync(const backend::SyncRequest& request) override;
   bool flushed(bool thorough) override;
+  base::Result<std::vector<backend::PortConnections>> count_connections(
+      const model::Snapshot& snapshot) override;
 
   // The next full sync's transaction, without committing it. Reads the kernel.
   base::Result<Transaction> preview(const model::Snapshot& snapshot);
@@ -70,11 +73,15 @@ class Proxier : public backend::Backend {
   void ensure_counters(backend::SyncReport& report);
   NodePortAddresses node_ports_or_none(backend::SyncReport& report) const;
   // Reads the kernel and says what to change; fills in the report.
-  base::Result<Transaction> full_transaction(const SyncInput& input, Stale stale,
+  base::Result<Transaction> full_transaction(const model::Snapshot& snapshot,
+                                             const SyncInput& input, Stale stale,
                                              backend::SyncReport& report);
+  // What follows from the ledger alone.
+  Transaction partial_transaction(const backend::SyncRequest& request, const SyncInput& input,
+                                  backend::SyncReport& report);
   // The commit of `transaction`, and for a full sync a second try that deletes no chain.
-  base::Result<> commit(const SyncInput& input, Transaction transaction,
-                        backend::SyncReport& report);
+  base::Result<> commit(const model::Snapshot& snapshot, const SyncInput& input,
+                        Transaction transaction, backend::SyncReport& report);
 
   Settings settings_;
   Programs programs_;
@@ -82,9 +89,7 @@ class Proxier : public backend::Backend {
   bool counters_supported_ = false;
   bool ledger_valid_ = false;  // false: what the kernel holds is not known
   Ledger ledger_;
+  ConnectionTotals connections_;
 };
-
-// Removes all our rules of that family. Errors are collected, not the end of it.
-std::vector<base::Error> clean_up(net::Family family);
 
 }  // namespace iptables

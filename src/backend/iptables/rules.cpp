@@ -121,13 +121,19 @@ void append_probability(std::string& out, size_t choices) {
   out += choices < kCommon.size() ? kCommon[choices] : printed_probability(choices);
 }
 
+// "ns/name:porttcp"
+std::string hashed_name(std::string_view port, net::Protocol protocol) {
+  std::string text(port);
+  text += net::lower_name(protocol);
+  return text;
+}
+
 // Renders the chains and shared lines of one Service port.
 class PortRenderer {
  public:
   PortRenderer(const PortPlan& port, const RuleOptions& options, bool large, ServiceRules& out)
       : port_(port), options_(options), large_(large), out_(out) {
-    scratch_ = port.name;
-    scratch_ += net::lower_name(port.protocol);
+    scratch_ = hashed_name(port.name, port.protocol);
     const codec::ChainHash hash = codec::chain_hash(scratch_);
     cluster_ = {ChainKind::Cluster, hash};
     local_ = {ChainKind::Local, hash};
@@ -424,6 +430,10 @@ class PortRenderer {
 };
 
 }  // namespace
+
+codec::ChainHash port_hash(std::string_view port, net::Protocol protocol) {
+  return codec::chain_hash(hashed_name(port, protocol));
+}
 
 std::string_view name(Table table) {
   switch (table) {

@@ -40,6 +40,9 @@ struct ChainName {
   bool operator==(const ChainName&) const = default;
 };
 
+// The hash in the names of a Service port's own chains; `port` is PortPlan::name.
+codec::ChainHash port_hash(std::string_view port, net::Protocol protocol);
+
 // Is this the name of a chain of some Service? Such chains are ours to delete when stale.
 bool is_service_chain(std::string_view name);
 

@@ -1,6 +1,7 @@
 #include "backend/iptables/transaction.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/text.h"
 
@@ -36,6 +37,10 @@ size_t Transaction::bytes() const {
   for (const auto& piece : pieces)
     total += piece.size();
   return total;
+}
+
+size_t Transaction::rule_count() const {
+  return std::accumulate(rules.begin(), rules.end(), size_t{0});
 }
 
 std::string Transaction::str() const {
@@ -81,7 +86,7 @@ void TransactionBuilder::open_chain(Table table, std::string_view name) {
 
 void TransactionBuilder::add_rules(Table table, std::string_view rules) {
   part(table).rules.append(rules);
-  rules_ += static_cast<size_t>(std::ranges::count(rules, '\n'));
+  rules_[static_cast<size_t>(table)] += static_cast<size_t>(std::ranges::count(rules, '\n'));
 }
 
 void TransactionBuilder::delete_chain(Table table, std::string_view name) {
@@ -99,7 +104,7 @@ void TransactionBuilder::insert_at_top(Table table, std::string_view rule) {
   jumps.append("-I");
   jumps.append(rule.substr(2));
   jumps.append("\n");
-  ++rules_;
+  ++rules_[static_cast<size_t>(table)];
 }
 
 void TransactionBuilder::remove_rule(Table table, std::string_view rule) {

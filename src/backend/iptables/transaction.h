@@ -2,6 +2,7 @@
 // applied to a Tables value in a test, and committed. What is printed is what is sent.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,9 @@
 #include "backend/iptables/rules.h"
 
 namespace iptables {
+
+// How many rules, by table.
+using RuleCounts = std::array<size_t, kTables.size()>;
 
 // Text that grows in pieces of bounded size, so that 40 MB of rules need no 40 MB block, and each
 // piece can be freed once it is written.
@@ -26,11 +30,12 @@ class Text {
 
 struct Transaction {
   std::vector<std::string> pieces;
-  size_t rules = 0;    // written by it
+  RuleCounts rules{};  // written by it
   size_t chains = 0;   // created, rewritten or deleted by it
   size_t deletes = 0;  // of those, deleted
 
   bool empty() const { return pieces.empty(); }
+  size_t rule_count() const;  // of all tables
   size_t bytes() const;
   std::string str() const;
 };
@@ -69,7 +74,7 @@ class TransactionBuilder {
   Part& part(Table table) { return parts_[static_cast<size_t>(table)]; }
 
   Part parts_[kTables.size()];
-  size_t rules_ = 0;
+  RuleCounts rules_{};
   size_t chains_ = 0;
   size_t deletes_ = 0;
 };
