@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "cli/commands.h"
 #include "config/options.h"
+#include "daemon/clean_up.h"
 #include "daemon/daemon.h"
 #include "log/log.h"
 

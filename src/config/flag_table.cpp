@@ -152,6 +152,14 @@ constexpr Flag kModeFlags[] = {
      .key = "oomScoreAdj",
      .help = "How willingly the kernel ends this process when memory runs out, -1000 (never) to "
              "1000."},
+    {.name = "keep-privileges",
+     .type = Bool,
+     .group = Mode,
+     .kept = true,
+     .place = AT(keep_privileges),
+     .help =
+         "Keep all capabilities after the node is set up, and filter no system calls: for finding "
+         "out whether that is what stops something."},
 };
 
 constexpr Flag kLocalFlags[] = {
@@ -305,6 +313,14 @@ constexpr Flag kConntrackFlags[] = {
      .place = AT(config.conntrack.udp_stream_timeout),
      .key = "conntrack.udpStreamTimeout",
      .help = "Idle time for a UDP flow with packets in both directions; 0 leaves it as it is."},
+    {.name = "tcp-reset-after",
+     .type = Period,
+     .group = Conntrack,
+     .kept = true,
+     .place = AT(tcp_reset_after),
+     .help =
+         "Reset TCP connections to endpoints that have been gone for this long, which otherwise "
+         "hang until they time out. 0 leaves them alone, as kube-proxy does."},
 };
 
 constexpr Flag kServeFlags[] = {
@@ -320,6 +336,14 @@ constexpr Flag kServeFlags[] = {
      .place = AT(config.metrics_bind_address),
      .key = "metricsBindAddress",
      .help = "Where /metrics is served; an IP alone gets port 10249."},
+    {.name = "per-service-metrics",
+     .type = Bool,
+     .group = Serve,
+     .kept = true,
+     .place = AT(per_service_metrics),
+     .help =
+         "Count the connections to each Service port, every 15 s, and show them among the metrics. "
+         "Reads all rules each time."},
     {.name = "healthz-port",
      .type = Int32,
      .group = Serve,

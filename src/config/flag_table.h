@@ -25,6 +25,9 @@ struct FlagTarget {
   std::string write_config_to;
   std::string master;
   std::string manifests;
+  Duration tcp_reset_after{};
+  bool per_service_metrics = false;
+  bool keep_privileges = false;
   std::string hostname_override;
   std::string cluster_cidr;
   bool cleanup = false;

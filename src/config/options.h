@@ -17,10 +17,13 @@ namespace config {
 // What the command line asks for.
 struct Options {
   Config config;
-  std::string config_file;      // --config
-  std::string write_config_to;  // --write-config-to
-  std::string master;           // --master
-  std::string manifests;        // --manifests (ours)
+  std::string config_file;           // --config
+  std::string write_config_to;       // --write-config-to
+  std::string master;                // --master
+  std::string manifests;             // --manifests (ours)
+  Duration tcp_reset_after{};        // --tcp-reset-after (ours); 0: never
+  bool per_service_metrics = false;  // --per-service-metrics (ours)
+  bool keep_privileges = false;      // --keep-privileges (ours)
   bool cleanup = false;
   bool init_only = false;
   std::string version;  // reported version, "v1.36.4" unless --version=vX says otherwise

@@ -8,6 +8,7 @@
 #include <boost/asio/co_spawn.hpp>
 
 #include "config/kubeconfig.h"
+#include "daemon/timing.h"
 #include "http/proxy.h"
 #include "http/url.h"
 #include "kube/credentials.h"
@@ -98,7 +99,7 @@ Result<kube::ClientOptions> client_options(const config::Options& options,
 
 Result<std::unique_ptr<Source>> ApiSource::open(const config::Options& options,
                                                 const std::string& node_name, Loop& loop,
-                                                Intake& intake) {
+                                                Intake& intake, metrics::Metrics& metrics) {
   std::vector<config::AccessNotice> notices;
   auto access = config::load_access(options.config.client_connection.kubeconfig, options.master,
                                     http::process_environment(), notices);
@@ -107,20 +108,25 @@ Result<std::unique_ptr<Source>> ApiSource::open(const config::Options& options,
   if (!access) return std::unexpected(access.error());
   auto client = TRY(client_options(options, *access));
   const auto tell_notice = [](const kube::Notice& notice) { tell(notice); };
-  auto credentials = TRY(kube::Credentials::open(std::move(*access), tell_notice));
-  return std::make_unique<ApiSource>(options, node_name, loop, intake,
-                                     kube::make_client(loop.io().get_executor(), std::move(client),
-                                                       std::move(credentials), tell_notice));
+  metrics.api().connected_to(client.server.authority());
+  auto observer = std::make_unique<ApiObserver>(metrics.api());
+  auto credentials =
+      TRY(kube::Credentials::open(std::move(*access), tell_notice, {}, observer.get()));
+  auto made = kube::make_client(loop.io().get_executor(), std::move(client), std::move(credentials),
+                                tell_notice, observer.get());
+  return std::make_unique<ApiSource>(
+      Parts{options, node_name, loop, intake, metrics.api(), std::move(observer), std::move(made)});
 }
 
-ApiSource::ApiSource(const config::Options& options, const std::string& node_name, Loop& loop,
-                     Intake& intake, std::unique_ptr<kube::Client> client)
-    : config_(options.config),
-      node_name_(node_name),
-      loop_(loop),
-      intake_(intake),
-      client_(std::move(client)),
-      recorder_(kube::make_recorder(loop.io().get_executor(), *client_,
+ApiSource::ApiSource(Parts parts)
+    : config_(parts.options.config),
+      node_name_(parts.node_name),
+      loop_(parts.loop),
+      intake_(parts.intake),
+      metrics_(parts.metrics),
+      observer_(std::move(parts.observer)),
+      client_(std::move(parts.client)),
+      recorder_(kube::make_recorder(loop_.io().get_executor(), *client_,
                                     config_.client_connection.content_type, host_name(),
                                     [](const kube::Notice& notice) { tell(notice); })) {}
 
@@ -180,15 +186,19 @@ void ApiSource::flush_events() {
 }
 
 void ApiSource::watch(Resource resource) {
+  const source::api::Query query{resource, node_name_};
+  const std::string_view plural = query.path().substr(query.path().rfind('/') + 1);
   source::api::Listener listener{
       .changes = [this](std::vector<model::Change> changes) { intake_.take(std::move(changes)); },
       .synced = [this, resource] { synced(resource); },
       .tell = [](const kube::Notice& notice) { tell(notice); },
+      .heard = [this,
+                plural](std::chrono::nanoseconds decoding) { metrics_.heard(plural, decoding); },
+      .lagged = [this, plural](std::chrono::nanoseconds lag) { metrics_.lagged(plural, lag); },
   };
   auto& reflector = reflectors_[static_cast<size_t>(resource)];
   reflector = std::make_unique<source::api::Reflector>(
-      source::api::Query{resource, node_name_}, config::gate_enabled(config_, "WatchListClient"),
-      *client_, std::move(listener));
+      query, config::gate_enabled(config_, "WatchListClient"), *client_, std::move(listener));
   // It never returns. What it may throw (no memory, no thread for a lookup) must not leave the node with
   // rules that nobody keeps up to date.
   boost::asio::co_spawn(loop_.io(), reflector->run(), [this](const std::exception_ptr& thrown) {

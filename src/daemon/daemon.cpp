@@ -2,43 +2,35 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <thread>
 
-#include "backend/iptables/proxier.h"
 #include "config/go_duration.h"
 #include "daemon/api_source.h"
 #include "daemon/backends.h"
+#include "daemon/clean_up.h"
 #include "daemon/config_watch.h"
 #include "daemon/intake.h"
 #include "daemon/loop.h"
 #include "daemon/manifest_source.h"
 #include "daemon/node_facts.h"
 #include "daemon/node_setup.h"
+#include "daemon/privileges.h"
+#include "daemon/servers.h"
 #include "daemon/sync_loop.h"
-#include "kernel/netfilter.h"
+#include "kernel/privileges.h"
+#include "kernel/tcp_reset.h"
 #include "log/log.h"
 #include "metrics/metrics.h"
-#include "serve/metrics_pages.h"
-#include "serve/metrics_server.h"
+#include "serve/health.h"
 
 namespace proxyd {
 namespace {
 
 using base::ErrorCode;
 using base::Result;
-
-// Mode iptables removes what mode nftables would have left.
-void clean_other_modes() {
-  for (const auto family : net::kFamilies) {
-    const auto done = kernel::delete_nft_table(family, "kube-proxy");
-    if (!done && done.error().code != ErrorCode::NotFound) {
-      klog::verbose(2, "Could not remove rules of mode nftables, ignoring",
-                    {{"err", done.error().text}});
-    }
-  }
-}
 
 // NodeIPs=["10.0.0.1","fd00::1"]; a loopback address stands for one that is not known.
 klog::Field ip_list(std::string_view key, std::span<const net::IpAddr> ips) {
@@ -105,45 +97,74 @@ class ConfigEnds {
 };
 
 Result<std::unique_ptr<Source>> open_source(const config::Options& options, const std::string& name,
-                                            Loop& loop, Intake& intake) {
+                                            Loop& loop, Intake& intake, metrics::Metrics& metrics) {
   if (!options.manifests.empty())
     return std::make_unique<ManifestSource>(loop, options.manifests, intake);
-  return ApiSource::open(options, name, loop, intake);
+  return ApiSource::open(options, name, loop, intake, metrics);
 }
 
-// About this node.
-kube::Event node_event(kube::Event::Type type, const std::string& reason, const std::string& node,
-                       const std::string& note) {
-  return {.regarding = {.kind = "Node", .name = node},
-          .type = type,
-          .reason = reason,
-          .action = "StartKubeProxy",
-          .note = note};
-}
+// How often connections are counted, if that was asked for: as often as most people look.
+constexpr std::chrono::seconds kCountPeriod{15};
 
-Result<std::unique_ptr<serve::PatientServer>> start_server(const config::Options& options,
-                                                           const std::string& name,
-                                                           metrics::Metrics& metrics, Loop& loop,
-                                                           Source& source) {
-  serve::describe_process(metrics, options);
-  auto server = serve::start_metrics_server(loop.io().get_executor(), {metrics, options.config});
-  if (!server) {
-    source.record(node_event(kube::Event::Type::Warning, "FailedToStartMetricServer", name,
-                             server.error().text));
-    source.flush_events();
-  }
-  return server;
+// Parity: whoever is about to go away gets no traffic from load balancers.
+bool is_eligible(const model::Node& node) {
+  return !node.deleting && std::ranges::count(node.taints, "ToBeDeletedByClusterAutoscaler") == 0;
 }
 
 // The thread owns what it works with: when the daemon ends, nobody waits for a program that is
 // still writing rules.
-void start_sync_thread(std::unique_ptr<backend::Backend> backend, const config::Config& config,
-                       std::shared_ptr<metrics::Metrics> metrics, Mailbox mailbox) {
-  SyncLoop loop(std::move(backend), {config.min_sync_period, config.sync_period},
-                std::move(metrics));
+void start_sync_thread(std::unique_ptr<backend::Backend> backend, const config::Options& options,
+                       Aftermath::Parts after, Mailbox mailbox) {
+  auto metrics = after.metrics;
+  const config::Config& config = options.config;
+  const auto count = options.per_service_metrics ? kCountPeriod : std::chrono::seconds(0);
+  SyncLoop loop(std::move(backend), {config.min_sync_period, config.sync_period, count},
+                std::move(metrics), Aftermath(std::move(after)));
   std::thread([loop = std::move(loop), mailbox = std::move(mailbox)]() mutable {
     loop.run(*mailbox);
   }).detach();
+}
+
+// Nothing unless it is asked for and can be had.
+std::optional<ResetWatch> watch_for_resets(const config::Options& options, net::Family family) {
+  // What a run before us, which may have had the flag, has left.
+  if (const auto cleared = kernel::clear_tcp_resets(family); !cleared)
+    klog::verbose(2, "Could not remove the table of TCP resets, ignoring",
+                  {{"err", cleared.error().text}});
+  if (options.tcp_reset_after.count() <= 0) return std::nullopt;
+  auto opened = kernel::TcpResetter::open(family);
+  if (!opened) {
+    klog::warning("Cannot reset TCP connections to removed endpoints, they are left to time out",
+                  {{"ipFamily", net::name(family)}, {"err", opened.error().text}});
+    return std::nullopt;
+  }
+  const auto resetter = std::make_shared<kernel::TcpResetter>(std::move(*opened));
+  return ResetWatch(family, options.tcp_reset_after,
+                    {.reset = [resetter](const ResetWatch::Doomed& doomed,
+                                         size_t limit) { return resetter->reset(doomed, limit); },
+                     .clear = [family] { return kernel::clear_tcp_resets(family); },
+                     .linger = kernel::TcpResetter::kLinger});
+}
+
+// What follows each sync of one family.
+Aftermath::Parts aftermath_parts(const config::Options& options, const NodeFacts& node,
+                                 net::Family family) {
+  const config::Config& config = options.config;
+  NodePortRange node_ports = node_port_range(config, node, family);
+  return {.context = plan_context(config, node, family),
+          .node_ports_everywhere = node_ports.everywhere,
+          .node_port_cidrs = std::move(node_ports.cidrs),
+          .metrics = nullptr,
+          .health = nullptr,
+          .publish = nullptr,
+          .sweep =
+              [family](const plan::FlowJudge& judge) {
+                return kernel::sweep_flows(family, net::Protocol::Udp, [&](const net::Flow& flow) {
+                  return judge.stale(flow);
+                });
+              },
+          .first_synced = [mode = config.mode, family] { clean_other_modes(mode, family); },
+          .resets = watch_for_resets(options, family)};
 }
 
 }  // namespace
@@ -160,21 +181,32 @@ Result<> run(const config::Options& options) {
   }
   TRY(check_options(options));
   const config::Config& config = options.config;
-  clean_other_modes();
 
   // source -> model
   const std::string name = TRY(node_name(config));
   const auto metrics = std::make_shared<metrics::Metrics>(config.mode);
-  Intake intake(config, name, *metrics, [&](std::string why) { loop.end(std::move(why)); });
-  const auto source = TRY(open_source(options, name, loop, intake));
+  const auto health = std::make_shared<serve::Health>(2 * config.sync_period);
+  Intake intake(
+      config, name, *metrics,
+      {.end = [&](std::string why) { loop.end(std::move(why)); },
+       .node_seen =
+           [&](const model::Node& node) { health->set_node_eligible(is_eligible(node)); }});
+  const auto source = TRY(open_source(options, name, loop, intake, *metrics));
 
+  if (const auto limit = kernel::raise_descriptor_limit(); !limit)
+    klog::verbose(2, "Could not raise the limit of open files, ignoring",
+                  {{"err", limit.error().text}});
   // Up before the API server is waited for, so that somebody can ask what we are doing.
-  std::unique_ptr<serve::PatientServer> server;
-  if (!options.init_only) server = TRY(start_server(options, name, *metrics, loop, *source));
+  std::unique_ptr<Servers> servers;
+  if (!options.init_only)
+    servers = TRY(Servers::start({options, name, loop, *source, metrics, health}));
 
   // the node, and what is set on it
   TRY(source->find_node());
   const NodeFacts node = TRY(facts_of(options, name, intake.snapshot()->node.get()));
+  // Without a cluster nobody else could say so.
+  if (!options.manifests.empty() && intake.snapshot()->node == nullptr)
+    health->set_node_eligible(true);
   intake.remember_node();
   TRY_CONTEXT(set_conntrack(config.conntrack),
               "could not set conntrack parameters from kube-proxy configuration");
@@ -191,39 +223,23 @@ Result<> run(const config::Options& options) {
     klog::verbose(2, "Failed to set OOM score, ignoring", {{"err", set.error().text}});
   }
 
+  drop_privileges(options);
+
   // model -> plan -> backend -> kernel, a thread for each family
   std::map<net::Family, Mailbox> mailboxes;
   for (auto& backend : backends) {
-    const auto& mailbox = mailboxes[backend->family()] = std::make_shared<event::Mailbox<Update>>();
-    start_sync_thread(std::move(backend), config, metrics, mailbox);
+    const net::Family family = backend->family();
+    const auto& mailbox = mailboxes[family] = std::make_shared<event::Mailbox<Update>>();
+    Aftermath::Parts after = aftermath_parts(options, node, family);
+    after.metrics = metrics;
+    after.health = health;
+    after.publish = servers->serve_health_ports(node, family);
+    start_sync_thread(std::move(backend), options, std::move(after), mailbox);
   }
   intake.open(std::move(mailboxes));
   source->start();
   source->record(node_event(kube::Event::Type::Normal, "Starting", name, ""));
   return loop.run();
-}
-
-bool clean_up_everything() {
-  bool clean = true;
-  const auto complain = [&](const base::Error& error) {
-    klog::error("Could not remove rules", error.text);
-    clean = false;
-  };
-  for (const auto family : net::kFamilies) {
-    if (const auto works = iptables::Programs(family).probe(); !works) {
-      klog::info("No iptables support for family",
-                 {{"ipFamily", net::name(family)}, {"error", works.error().text}});
-      if (works.error().code == ErrorCode::Permission) clean = false;
-      continue;
-    }
-    for (const auto& error : iptables::clean_up(family))
-      complain(error);
-  }
-  for (const auto family : net::kFamilies) {
-    const auto done = kernel::delete_nft_table(family, "kube-proxy");
-    if (!done && done.error().code != ErrorCode::NotFound) complain(done.error());
-  }
-  return clean;
 }
 
 }  // namespace proxyd

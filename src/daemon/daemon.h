@@ -11,7 +11,4 @@ namespace proxyd {
 // Runs until something ends it; the error says what. Only --init-only returns success.
 base::Result<> run(const config::Options& options);
 
-// --cleanup: removes the rules of every mode. Tells what failed; false if anything did.
-bool clean_up_everything();
-
 }  // namespace proxyd

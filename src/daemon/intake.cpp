@@ -1,5 +1,6 @@
 #include "daemon/intake.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "log/log.h"
@@ -31,8 +32,8 @@ std::vector<net::IpAddr> chosen(const std::vector<net::IpAddr>& addresses) {
 }  // namespace
 
 Intake::Intake(const config::Config& config, const std::string& node_name,
-               metrics::Metrics& metrics, std::function<void(std::string)> end)
-    : config_(config), store_(node_name), metrics_(metrics), end_(std::move(end)) {}
+               metrics::Metrics& metrics, Listeners listeners)
+    : config_(config), store_(node_name), metrics_(metrics), listeners_(std::move(listeners)) {}
 
 size_t Intake::take(std::vector<model::Change> changes) {
   model::DirtySet dirty;
@@ -41,7 +42,7 @@ size_t Intake::take(std::vector<model::Change> changes) {
     count(change);
     if (const auto* gone = std::get_if<model::NodeDeleted>(&change))
       klog::info("Node is being deleted", {{"node", gone->name}});
-    dirty.merge(store_.fold(std::move(change)));
+    dirty.merge(fold(std::move(change)));
   }
   const size_t services = dirty.services.size();
   if (dirty.node) check_node();
@@ -49,6 +50,30 @@ size_t Intake::take(std::vector<model::Change> changes) {
   if (handed_on_) dirty_.merge(std::move(dirty));
   hand_on();
   return services;
+}
+
+model::DirtySet Intake::fold(model::Change change) {
+  const model::Change told = change;  // a pointer or a key
+  const auto* deleted = std::get_if<model::SliceDeleted>(&told);
+  const auto gone = deleted != nullptr ? family_of(deleted->key) : std::nullopt;
+  model::DirtySet dirty = store_.fold(std::move(change));
+  if (std::holds_alternative<std::shared_ptr<const model::Node>>(told)) tell_node();
+  if (dirty.empty()) return dirty;
+  if (gone) triggers_.forget(*gone, deleted->key.service);
+  if (const auto* slice = std::get_if<std::shared_ptr<const model::EndpointSlice>>(&told)) {
+    const model::EndpointSlice& changed = **slice;
+    if (changed.trigger_time > started_)
+      triggers_.add(changed.family, changed.service, changed.trigger_time);
+  }
+  return dirty;
+}
+
+std::optional<net::Family> Intake::family_of(const model::SliceKey& key) const {
+  const auto entry = store_.snapshot()->services.find(key.service);
+  if (entry == nullptr) return std::nullopt;
+  const auto slice =
+      std::ranges::find(entry->slices, key.name, [](const auto& one) { return one->name; });
+  return slice != entry->slices.end() ? std::optional((*slice)->family) : std::nullopt;
 }
 
 void Intake::complete() {
@@ -65,7 +90,7 @@ void Intake::hand_on() {
   if (!complete_ || mailboxes_.empty()) return;
   // Even a cluster without any Service gets its first sync.
   if (std::exchange(handed_on_, true) && dirty_.empty()) return;
-  const Update update{store_.snapshot(), std::exchange(dirty_, {})};
+  const Update update{store_.snapshot(), std::exchange(dirty_, {}), std::exchange(triggers_, {})};
   for (const auto& [_, mailbox] : mailboxes_)
     mailbox->put(update);
 }
@@ -85,13 +110,17 @@ void Intake::remember_node() {
   if (const auto node = store_.snapshot()->node; node != nullptr) node_at_start_ = *node;
 }
 
+void Intake::tell_node() {
+  if (const auto node = store_.snapshot()->node; node != nullptr) listeners_.node_seen(*node);
+}
+
 // Parity: what was read from the Node at start stays in force; podCIDRs are reason to start anew.
 void Intake::check_node() {
   if (!node_remembered_) return;
   const auto node = store_.snapshot()->node;
   if (node->pod_cidrs != node_at_start_.pod_cidrs && config_.detect_local_mode == "NodeCIDR") {
     klog::info("PodCIDRs changed for the node", {{"node", node->name}});
-    end_("PodCIDRs changed for the node");
+    listeners_.end("PodCIDRs changed for the node");
   }
   if (chosen(node->addresses) != chosen(node_at_start_.addresses))
     klog::info("NodeIPs changed for the node", {{"node", node->name}});

@@ -6,11 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/config.h"
-#include "daemon/sync_loop.h"
+#include "daemon/update.h"
 #include "event/mailbox.h"
 #include "metrics/metrics.h"
 #include "model/store.h"
@@ -21,9 +22,13 @@ using Mailbox = std::shared_ptr<event::Mailbox<Update>>;
 
 class Intake {
  public:
-  // `end` ends the daemon.
+  struct Listeners {
+    std::function<void(std::string)> end;  // ends the daemon
+    std::function<void(const model::Node&)>
+        node_seen;  // this node's object, each time it has changed
+  };
   Intake(const config::Config& config, const std::string& node_name, metrics::Metrics& metrics,
-         std::function<void(std::string)> end);
+         Listeners listeners);
 
   // Folds them; hands on what that touched, once open. Returns how many Services it touched.
   size_t take(std::vector<model::Change> changes);
@@ -39,15 +44,20 @@ class Intake {
   void remember_node();
 
  private:
+  model::DirtySet fold(model::Change change);
   void count(const model::Change& change);
+  std::optional<net::Family> family_of(const model::SliceKey& key) const;
+  void tell_node();
   void check_node();
   void hand_on();
 
   const config::Config& config_;
   model::Store store_;
   metrics::Metrics& metrics_;
-  std::function<void(std::string)> end_;
+  Listeners listeners_;
   model::DirtySet dirty_;  // since the last letter
+  TriggerTimes triggers_;
+  const TriggerTimes::Time started_ = std::chrono::system_clock::now();
   bool complete_ = false;
   bool handed_on_ = false;  // the first update
   std::map<net::Family, Mailbox> mailboxes_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "daemon/timing.h"
 #include "log/log.h"
 
 namespace proxyd {

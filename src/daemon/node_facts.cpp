@@ -164,6 +164,14 @@ iptables::LocalTraffic local_traffic(const config::Config& config, const NodeFac
   return local;
 }
 
+plan::Context plan_context(const config::Config& config, const NodeFacts& node, Family family) {
+  return {.family = family,
+          .node_name = node.name,
+          .zone = {},
+          .node_ip = node.ips[index(family)],
+          .external_ips = config::gate_enabled(config, "AllowServiceExternalIPs")};
+}
+
 iptables::Settings iptables_settings(const config::Config& config, const NodeFacts& node,
                                      Family family) {
   iptables::Settings settings;

@@ -14,6 +14,7 @@
 #include "kernel/addresses.h"
 #include "model/objects.h"
 #include "net/ip.h"
+#include "plan/plan.h"
 
 namespace proxyd {
 
@@ -49,6 +50,9 @@ NodePortRange node_port_range(const config::Config& config, const NodeFacts& nod
 // How traffic of local pods is recognised in one family.
 iptables::LocalTraffic local_traffic(const config::Config& config, const NodeFacts& node,
                                      net::Family family);
+
+// For deciding about Services in one family, but for the zone, which may change.
+plan::Context plan_context(const config::Config& config, const NodeFacts& node, net::Family family);
 
 iptables::Settings iptables_settings(const config::Config& config, const NodeFacts& node,
                                      net::Family family);

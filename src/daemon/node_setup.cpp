@@ -1,11 +1,14 @@
 #include "daemon/node_setup.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 
 #include "backend/iptables/commit.h"
+#include "base/text.h"
 #include "kernel/sysctl.h"
 #include "log/log.h"
 
@@ -16,20 +19,46 @@ using base::Result;
 
 constexpr int64_t kMaxConntrack = 1048576;
 constexpr const char* kHashSize = "/sys/module/nf_conntrack/parameters/hashsize";
+constexpr const char* kOnlineCpus = "/sys/devices/system/cpu/online";
 
-// Writes the sysctl unless it has the value; true if it was written.
-Result<bool> set_if_different(const std::string& name, int64_t value) {
-  if (const auto now = kernel::read_sysctl(name); now && *now == value) return false;
-  TRY(kernel::write_sysctl(name, value));
-  return true;
+// "0-3,8" -> 5; 0 if it is not such a list.
+int count_cpus(std::string_view list) {
+  int count = 0;
+  for (const auto range : base::split(base::trim(list), ',')) {
+    const auto dash = range.find('-');
+    const auto first = base::parse_number<int>(range.substr(0, dash));
+    const auto last =
+        dash == std::string_view::npos ? first : base::parse_number<int>(range.substr(dash + 1));
+    if (!first || !last || *last < *first) return 0;
+    count += *last - *first + 1;
+  }
+  return count;
 }
 
-Result<> grow_hash(int64_t max) {
-  const std::string text = TRY(kernel::read_small_file(kHashSize));
+int usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+Result<> set_if_different(const std::string& name, int64_t value, const std::string& root) {
+  if (const auto now = kernel::read_sysctl(name, root); now && *now == value) return {};
+  klog::info("Set sysctl", {{"entry", name}, {"value", value}});
+  return kernel::write_sysctl(name, value, root);
+}
+
+// Parity: it never shrinks.
+Result<> grow_hash(int64_t max, const std::string& root) {
+  const std::string text = TRY(kernel::read_small_file(root + kHashSize));
+  const auto now = base::parse_number<int64_t>(base::trim(text));
+  if (!now) {
+    return base::fail(base::ErrorCode::Invalid,
+                      std::string(kHashSize) + ": not a number: " + base::quote(text));
+  }
   const int64_t wanted = max / 4;
-  if (std::strtoll(text.c_str(), nullptr, 10) >= wanted) return {};
+  if (*now >= wanted) return {};
   klog::info("Setting conntrack hashsize", {{"conntrackHashsize", wanted}});
-  return kernel::write_small_file(kHashSize, std::to_string(wanted));
+  return kernel::write_small_file(root + kHashSize, std::to_string(wanted));
 }
 
 bool kernel_has_ipv6(std::vector<FamilySupport::Notice>& notices) {
@@ -73,19 +102,24 @@ std::vector<std::pair<std::string, int64_t>> conntrack_sysctls(const config::Con
   return sysctls;
 }
 
-Result<> set_conntrack(const config::Conntrack& conntrack) {
-  const int cpus = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+int machine_cpus(const std::string& root) {
+  const int online = count_cpus(kernel::read_small_file(root + kOnlineCpus).value_or(""));
+  return online > 0 ? online : usable_cpus();
+}
+
+Result<> set_conntrack(const config::Conntrack& conntrack, const std::string& root) {
+  const int cpus = machine_cpus(root);
   const int64_t max = conntrack_max(conntrack, cpus);
   if (max > 0) klog::info("Setting nf_conntrack_max", {{"nfConntrackMax", max}});
   for (const auto& [name, value] : conntrack_sysctls(conntrack, cpus)) {
-    if (TRY(set_if_different(name, value))) {
-      klog::info("Set sysctl", {{"entry", name}, {"value", value}});
-    }
+    TRY(set_if_different(name, value, root));
+    if (name.ends_with("/nf_conntrack_max")) TRY(grow_hash(max, root));
   }
-  return max > 0 ? grow_hash(max) : Result<>();
+  return {};
 }
 
 Result<> set_oom_score(int32_t adjustment) {
+  // Once: what is refused to this process now is refused to it a moment later.
   return kernel::write_small_file("/proc/self/oom_score_adj", std::to_string(adjustment));
 }
 

@@ -20,10 +20,15 @@ int64_t conntrack_max(const config::Conntrack& conntrack, int cpus);
 std::vector<std::pair<std::string, int64_t>> conntrack_sysctls(const config::Conntrack& conntrack,
                                                                int cpus);
 
-// Writes those that differ, and logs each. Any failure is an error.
-base::Result<> set_conntrack(const config::Conntrack& conntrack);
+// How many logical CPUs of the machine are online, whatever this process may use of them: a quota of its
+// container does not make the node see fewer connections. `root` stands before /sys, for tests.
+int machine_cpus(const std::string& root = "");
 
-// Best effort.
+// Writes those that differ, and logs each; lets the hash table grow with the maximum. Any failure is an
+// error. `root` stands before /proc and /sys, for tests.
+base::Result<> set_conntrack(const config::Conntrack& conntrack, const std::string& root = "");
+
+// Best effort: lowering it needs CAP_SYS_RESOURCE.
 base::Result<> set_oom_score(int32_t adjustment);
 
 // The families that can be served, IPv4 first: iptables must work for it, and the kernel must have

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/timing.h"
 #include "log/log.h"
 
 namespace proxyd {
@@ -17,7 +18,7 @@ constexpr seconds kQuickCheck{1};
 constexpr int kQuickChecks = 5;
 
 // After a sync that was large, give freed memory back to the system.
-constexpr size_t kTrimBytes = 1 << 20;
+constexpr size_t kTrimBytes = size_t{64} * 1024;
 
 // Periods longer than the maximum interval mean that interval; adding them to a time could overflow.
 SyncLoop::Periods bounded(SyncLoop::Periods periods) {
@@ -27,19 +28,18 @@ SyncLoop::Periods bounded(SyncLoop::Periods periods) {
 
 }  // namespace
 
-double milliseconds(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
 SyncLoop::SyncLoop(std::unique_ptr<backend::Backend> backend, Periods periods,
-                   std::shared_ptr<metrics::Metrics> metrics, std::function<Time()> clock)
+                   std::shared_ptr<metrics::Metrics> metrics, Aftermath aftermath,
+                   std::function<Time()> clock)
     : backend_(std::move(backend)),
       periods_(bounded(periods)),
       metrics_(std::move(metrics)),
+      aftermath_(std::move(aftermath)),
       clock_(std::move(clock)),
       schedule_({periods_.min_sync, periods_.sync, kMaxInterval}, clock_()),
       last_full_(clock_()),
-      next_check_(clock_() + periods_.sync) {
+      next_check_(clock_() + periods_.sync),
+      next_count_(periods_.count.count() > 0 ? clock_() + periods_.count : Time::max()) {
   metrics_->sync_queued(backend_->family());
 }
 
@@ -53,16 +53,24 @@ void SyncLoop::run(event::Mailbox<Update>& mailbox) {
 }
 
 SyncLoop::Time SyncLoop::turn(std::optional<Update> update) {
-  if (update) {
-    snapshot_ = std::move(update->snapshot);
-    dirty_.merge(std::move(update->dirty));
-    schedule_.request();
-    metrics_->sync_queued(backend_->family());
-  }
+  if (update) take(std::move(*update));
   if (snapshot_ == nullptr) return clock_() + kMaxInterval;
   if (clock_() >= next_check_) check_for_flush();
   if (schedule_.due(clock_())) sync();
-  return std::min(schedule_.next(), next_check_);
+  if (clock_() >= next_count_) count_connections();
+  aftermath_.run(clock_());
+  return std::min(
+      {schedule_.next(), next_check_, next_count_, aftermath_.next().value_or(Time::max())});
+}
+
+void SyncLoop::take(Update update) {
+  snapshot_ = std::move(update.snapshot);
+  dirty_.merge(std::move(update.dirty));
+  triggers_.merge(std::move(update.triggers));
+  schedule_.request();
+  metrics_->sync_queued(backend_->family());
+  metrics_->dirty_services(backend_->family(), dirty_.services.size());
+  aftermath_.queued();
 }
 
 void SyncLoop::check_for_flush() {
@@ -78,9 +86,29 @@ void SyncLoop::check_for_flush() {
       clock_() + (quick ? std::min<Schedule::Duration>(kQuickCheck, periods_.sync) : periods_.sync);
 }
 
+void SyncLoop::count_connections() {
+  next_count_ = clock_() + periods_.count;
+  auto counted = backend_->count_connections(*snapshot_);
+  if (!counted) {
+    klog::warning("Could not count connections, ignoring",
+                  {family_field(), {"err", counted.error().text}});
+    return;
+  }
+  std::vector<metrics::ServiceConnections> shown;
+  shown.reserve(counted->size());
+  for (auto& port : *counted) {
+    shown.push_back({.ns = std::move(port.service.ns),
+                     .service = std::move(port.service.name),
+                     .port = std::move(port.port),
+                     .protocol = std::string(net::name(port.protocol)),
+                     .total = port.total});
+  }
+  metrics_->service_connections(backend_->family(), std::move(shown));
+}
+
 void SyncLoop::sync() {
   const bool hour_passed = clock_() - last_full_ >= kMaxInterval;
-  backend::SyncRequest request{snapshot_, std::exchange(dirty_, {}), full_ || hour_passed};
+  backend::SyncRequest request{snapshot_, dirty_, full_ || hour_passed};
   schedule_.started();
   if (!synced_) {
     klog::info("Starting the first sync",
@@ -115,15 +143,42 @@ base::Result<backend::SyncReport> SyncLoop::run_once(const backend::SyncRequest&
 void SyncLoop::succeeded(const backend::SyncReport& report) {
   if (report.full) last_full_ = clock_();
   full_ = false;
+  measure(report);
+  tell(report);
+  synced_ = true;
+  const model::DirtySet dirty = std::exchange(dirty_, {});
+  const TriggerTimes triggers = std::exchange(triggers_, {});
+  aftermath_.synced({.snapshot = snapshot_, .dirty = dirty, .triggers = triggers}, clock_());
+  if (report.full || report.bytes > kTrimBytes) ::malloc_trim(0);
+}
+
+void SyncLoop::measure(const backend::SyncReport& report) {
+  const net::Family family = backend_->family();
+  metrics_->dirty_services(family, 0);
+  metrics_->sync_stage(family, "observe", report.observe);
+  metrics_->sync_stage(family, "plan", report.plan);
+  metrics_->sync_stage(family, "render", report.render);
+  metrics_->sync_stage(family, "commit", report.commit);
+  metrics_->kernel_drifted(family, report.drift);
+  for (const auto& table : report.tables)
+    metrics_->iptables_rules(family, table.table, {.total = table.total, .written = table.written});
+}
+
+void SyncLoop::tell(const backend::SyncReport& report) {
   for (const auto& warning : report.warnings)
     klog::warning(warning, {family_field()});
+  if (report.drift > 0) {
+    klog::warning("Somebody else had changed our rules, mended",
+                  {family_field(), {"chains", report.drift}});
+  }
   const klog::Fields fields{family_field(),
                             {"full", report.full},
                             {"chains", report.chains},
                             {"rules", report.rules},
                             {"endpoints", report.endpoints},
                             {"observeMs", milliseconds(report.observe)},
-                            {"prepareMs", milliseconds(report.prepare)},
+                            {"planMs", milliseconds(report.plan)},
+                            {"renderMs", milliseconds(report.render)},
                             {"commitMs", milliseconds(report.commit)}};
   if (std::exchange(failures_, 0) > 0) {
     klog::info("Sync works again", fields);
@@ -132,8 +187,6 @@ void SyncLoop::succeeded(const backend::SyncReport& report) {
   } else {
     klog::verbose(2, "Synced rules", fields);
   }
-  synced_ = true;
-  if (report.bytes > kTrimBytes) ::malloc_trim(0);
 }
 
 void SyncLoop::failed(const base::Error& error) {

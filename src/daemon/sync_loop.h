@@ -11,27 +11,15 @@
 #include <optional>
 
 #include "backend/backend.h"
+#include "daemon/aftermath.h"
 #include "daemon/schedule.h"
+#include "daemon/update.h"
 #include "event/mailbox.h"
 #include "log/log.h"
 #include "metrics/metrics.h"
 #include "model/store.h"
 
 namespace proxyd {
-
-// What the loop thread says: the newest snapshot, and what differs from the one before.
-struct Update {
-  model::SnapshotPtr snapshot;
-  model::DirtySet dirty;
-
-  void merge(Update later) {
-    snapshot = std::move(later.snapshot);
-    dirty.merge(std::move(later.dirty));
-  }
-};
-
-// For log lines.
-double milliseconds(std::chrono::nanoseconds duration);
 
 class SyncLoop {
  public:
@@ -42,11 +30,12 @@ class SyncLoop {
 
   struct Periods {
     Schedule::Duration min_sync;
-    Schedule::Duration sync;  // retry after a failure, and how often to look for flushed rules
+    Schedule::Duration sync;     // retry after a failure, and how often to look for flushed rules
+    Schedule::Duration count{};  // how often to count connections; 0: never
   };
 
   SyncLoop(std::unique_ptr<backend::Backend> backend, Periods periods,
-           std::shared_ptr<metrics::Metrics> metrics,
+           std::shared_ptr<metrics::Metrics> metrics, Aftermath aftermath,
            std::function<Time()> clock = &Time::clock::now);
 
   // Runs until the mailbox is closed.
@@ -57,23 +46,30 @@ class SyncLoop {
   Time turn(std::optional<Update> update);
 
  private:
+  void take(Update update);
   void check_for_flush();
+  void count_connections();
   void sync();
   base::Result<backend::SyncReport> run_once(const backend::SyncRequest& request);
   void succeeded(const backend::SyncReport& report);
+  void measure(const backend::SyncReport& report);
+  void tell(const backend::SyncReport& report);
   void failed(const base::Error& error);
   klog::Field family_field() const;
 
   std::unique_ptr<backend::Backend> backend_;
   Periods periods_;
   std::shared_ptr<metrics::Metrics> metrics_;
+  Aftermath aftermath_;
   std::function<Time()> clock_;
   Schedule schedule_;
   model::SnapshotPtr snapshot_;  // null until the first update
-  model::DirtySet dirty_;
+  model::DirtySet dirty_;        // since the last sync that succeeded
+  TriggerTimes triggers_;
   bool full_ = true;  // the next sync compares everything
   Time last_full_;
   Time next_check_;       // for flushed rules
+  Time next_count_;       // of connections
   int quick_checks_ = 0;  // checks left at the short interval after a flush
   int failures_ = 0;      // in a row
   bool synced_ = false;   // once, at least

@@ -22,6 +22,7 @@ class FakeBackend : public backend::Backend {
     bool fail = false;
     bool flushed = false;
     int checks = 0;
+    int counts = 0;
   };
   explicit FakeBackend(State& state) : state_(state) {}
 
@@ -31,6 +32,11 @@ class FakeBackend : public backend::Backend {
     if (state_.fail) return base::fail(base::ErrorCode::System, "told to fail");
     state_.flushed = false;
     return backend::SyncReport{.full = request.full, .warnings = {}};
+  }
+  base::Result<std::vector<backend::PortConnections>> count_connections(
+      const model::Snapshot&) override {
+    ++state_.counts;
+    return std::vector<backend::PortConnections>{};
   }
   bool flushed(bool) override {
     ++state_.checks;
@@ -43,9 +49,16 @@ class FakeBackend : public backend::Backend {
 
 class SyncLoopTest : public testing::Test {
  protected:
-  SyncLoop loop(Schedule::Duration sync_period = seconds(30)) {
-    return SyncLoop(std::make_unique<FakeBackend>(state_), {seconds(1), sync_period},
-                    std::make_shared<metrics::Metrics>("iptables"), [this] { return now_; });
+  SyncLoop loop(Schedule::Duration sync_period = seconds(30), Schedule::Duration count = {}) {
+    const auto metrics = std::make_shared<metrics::Metrics>("iptables");
+    return SyncLoop(std::make_unique<FakeBackend>(state_), {seconds(1), sync_period, count},
+                    metrics,
+                    Aftermath({.context = {},
+                               .metrics = metrics,
+                               .health = health_,
+                               .publish = [](const auto&) {},
+                               .sweep = [](const auto&) { return kernel::Sweep{}; }}),
+                    [this] { return now_; });
   }
   Update update(std::initializer_list<const char*> services) {
     Update made{std::make_shared<const model::Snapshot>(), {}};
@@ -66,9 +79,36 @@ class SyncLoopTest : public testing::Test {
   }
 
   FakeBackend::State state_;
+  std::shared_ptr<serve::Health> health_ = std::make_shared<serve::Health>(seconds(60));
   SyncLoop::Time start_{hours(1000)};
   SyncLoop::Time now_ = start_;
 };
+
+TEST_F(SyncLoopTest, ConnectionsAreCountedOnlyIfAskedFor) {
+  auto quiet = loop();
+  turn(quiet, 0, update({}));
+  turn(quiet, 100);
+  EXPECT_EQ(state_.counts, 0);
+  auto counting = loop(seconds(30), seconds(15));
+  turn(counting, 100, update({}));
+  turn(counting, 114);
+  EXPECT_EQ(state_.counts, 0);
+  turn(counting, 115);
+  turn(counting, 116);
+  EXPECT_EQ(state_.counts, 1);
+}
+
+TEST_F(SyncLoopTest, AFailedSyncHandsItsChangesToTheNext) {
+  auto l = loop();
+  turn(l, 0, update({}));
+  state_.fail = true;
+  turn(l, 10, update({"a/b"}));
+  state_.fail = false;
+  turn(l, 11, update({"a/c"}));
+  EXPECT_THAT(state_.requests.back().dirty.services, ElementsAre(key("a/b"), key("a/c")));
+  turn(l, 20, update({"a/d"}));
+  EXPECT_THAT(state_.requests.back().dirty.services, ElementsAre(key("a/d")));
+}
 
 TEST_F(SyncLoopTest, NothingHappensBeforeTheFirstUpdate) {
   auto l = loop();

@@ -1,0 +1,134 @@
+#include "daemon/aftermath.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/timing.h"
+#include "kernel/addresses.h"
+#include "log/log.h"
+
+namespace proxyd {
+Aftermath::Aftermath(Parts parts) : parts_(std::move(parts)) {
+  parts_.health->updated(parts_.context.family);
+}
+
+void Aftermath::queued() { parts_.health->queued(parts_.context.family); }
+
+void Aftermath::synced(const Synced& sync, ResetWatch::Time now) {
+  const net::Family family = parts_.context.family;
+  parts_.context.zone = sync.snapshot->node != nullptr ? sync.snapshot->node->zone : std::string();
+  observe_latencies(sync.triggers);
+  const bool udp = take_in(sync);
+  parts_.metrics->no_local_endpoints(family, internal_without_local_, external_without_local_);
+  parts_.health->updated(family);
+  show_ports();
+  sweep_owed_ = (udp || sweep_owed_) && !clean_flows(*sync.snapshot);
+  if (!sweep_owed_) swept_ = sync.snapshot;
+  if (parts_.resets) parts_.resets->synced(sync.snapshot, sync.dirty, false, now);
+  if (!std::exchange(synced_, true)) parts_.first_synced();
+}
+
+std::optional<ResetWatch::Time> Aftermath::next() const {
+  return parts_.resets ? parts_.resets->next() : std::nullopt;
+}
+
+void Aftermath::run(ResetWatch::Time now) {
+  if (parts_.resets) parts_.resets->run(now);
+}
+
+void Aftermath::observe_latencies(const TriggerTimes& triggers) {
+  const auto now = parts_.clock();
+  for (const auto& time : triggers.of(parts_.context.family))
+    parts_.metrics->network_programmed(parts_.context.family, now - time);
+}
+
+bool Aftermath::take_in(const Synced& sync) {
+  bool udp = false;
+  if (!synced_) {
+    sync.snapshot->services.for_each([&](const model::ServiceEntryPtr& entry) {
+      udp = take_in(entry->key, entry.get()) || udp;
+    });
+    return udp;
+  }
+  for (const auto& key : sync.dirty.services)
+    udp = take_in(key, sync.snapshot->services.find(key).get()) || udp;
+  return udp;
+}
+
+bool Aftermath::take_in(const model::ServiceKey& key, const model::ServiceEntry* entry) {
+  const plan::ServiceSummary now =
+      entry != nullptr ? plan::summarize(*entry, parts_.context) : plan::ServiceSummary{};
+  const auto known = summaries_.find(key);
+  const plan::ServiceSummary before =
+      known != summaries_.end() ? known->second : plan::ServiceSummary{};
+  internal_without_local_ =
+      internal_without_local_ + now.internal_without_local - before.internal_without_local;
+  external_without_local_ =
+      external_without_local_ + now.external_without_local - before.external_without_local;
+  ports_changed_ = ports_changed_ || now.health_check_node_port != before.health_check_node_port ||
+                   now.local_ready != before.local_ready;
+  if (now != plan::ServiceSummary{}) {
+    summaries_.insert_or_assign(key, now);
+  } else if (known != summaries_.end()) {
+    summaries_.erase(known);
+  }
+  return now.udp || before.udp;
+}
+
+void Aftermath::show_ports() {
+  if (std::exchange(ports_changed_, false)) {
+    auto ports = std::make_shared<serve::HealthPorts>();
+    for (const auto& [key, summary] : summaries_) {
+      if (summary.health_check_node_port == 0) continue;
+      ports->emplace_hint(ports->end(), key,
+                          serve::HealthPort{.port = summary.health_check_node_port,
+                                            .local_endpoints = summary.local_ready});
+    }
+    ports_ = std::move(ports);
+  }
+  parts_.publish(ports_);
+}
+
+// Those of this node on which node ports answer.
+std::vector<net::IpAddr> Aftermath::node_port_addresses() const {
+  std::vector<net::IpAddr> found;
+  const auto addresses = kernel::interface_addresses();
+  if (!addresses) {
+    klog::error("No addresses of this node, ignoring connections to node ports",
+                addresses.error().text);
+    return found;
+  }
+  for (const auto& address : *addresses) {
+    const bool served = parts_.node_ports_everywhere ||
+                        std::ranges::any_of(parts_.node_port_cidrs, [&](const net::Cidr& cidr) {
+                          return cidr.contains(address.ip);
+                        });
+    if (served) found.push_back(address.ip);
+  }
+  return found;
+}
+
+bool Aftermath::clean_flows(const model::Snapshot& now) {
+  const klog::Field family{"ipFamily", net::name(parts_.context.family)};
+  const auto start = std::chrono::steady_clock::now();
+  const plan::FlowJudge judge(swept_.get(), now, parts_.context, node_port_addresses());
+  if (judge.idle()) return true;
+  const auto swept = parts_.sweep(judge);
+  if (!swept) {
+    klog::error("Failed to clear all conntrack entries", swept.error().text, {family});
+    return false;
+  }
+  const auto took = std::chrono::steady_clock::now() - start;
+  parts_.metrics->conntrack_reconciled(parts_.context.family, took, swept->deleted);
+  if (swept->interrupted)
+    klog::verbose(2, "The conntrack table changed while it was read, going on with what was seen",
+                  {family});
+  klog::verbose(swept->deleted > 0 ? 2 : 4, "Cleared stale connections",
+                {family,
+                 {"seen", swept->seen},
+                 {"deleted", swept->deleted},
+                 {"milliseconds", milliseconds(took)}});
+  return true;
+}
+
+}  // namespace proxyd

@@ -1,0 +1,170 @@
+#include "daemon/clean_up.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/iptables/cleanup.h"
+#include "backend/iptables/commit.h"
+#include "kernel/ipset.h"
+#include "kernel/ipvs.h"
+#include "kernel/link.h"
+#include "kernel/netfilter.h"
+#include "kernel/tcp_reset.h"
+#include "log/log.h"
+
+namespace proxyd {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+
+using Complain = std::function<void(const base::Error&)>;
+
+constexpr const char* kIpvsDevice = "kube-ipvs0";
+constexpr const char* kNftablesTable = "kube-proxy";
+
+// The sets of mode ipvs, without the KUBE- or KUBE-6- in front.
+constexpr std::array<std::string_view, 17> kSets{
+    "LOOP-BACK",
+    "CLUSTER-IP",
+    "EXTERNAL-IP",
+    "EXTERNAL-IP-LOCAL",
+    "LOAD-BALANCER",
+    "LOAD-BALANCER-FW",
+    "LOAD-BALANCER-LOCAL",
+    "LOAD-BALANCER-SOURCE-IP",
+    "LOAD-BALANCER-SOURCE-CIDR",
+    "NODE-PORT-TCP",
+    "NODE-PORT-LOCAL-TCP",
+    "NODE-PORT-UDP",
+    "NODE-PORT-LOCAL-UDP",
+    "NODE-PORT-SCTP-HASH",
+    "NODE-PORT-LOCAL-SCTP-HASH",
+    "HEALTH-CHECK-NODE-PORT",
+    "IPVS-IPS",
+};
+constexpr size_t kMaxSetName = 31;
+
+// How long the kernel may take to free rules that are gone, and with them their hold on a set.
+constexpr auto kSetPatience = std::chrono::seconds(2);
+constexpr auto kSetPause = std::chrono::milliseconds(20);
+
+std::vector<std::string> set_names(net::Family family) {
+  std::vector<std::string> names;
+  const std::string prefix = family == net::Family::V4 ? "KUBE-" : "KUBE-6-";
+  for (const auto set : kSets)
+    names.push_back((prefix + std::string(set)).substr(0, kMaxSetName));
+  return names;
+}
+
+// Nothing there to remove, or nothing there that could hold it.
+bool is_absence(const base::Error& error) {
+  return error.code == ErrorCode::NotFound || error.code == ErrorCode::Unsupported;
+}
+
+void complain_unless_absent(const Result<>& done, const Complain& complain) {
+  if (!done && !is_absence(done.error())) complain(done.error());
+}
+
+void remove_nftables_table(net::Family family, const Complain& complain) {
+  complain_unless_absent(kernel::delete_nft_table(family, kNftablesTable), complain);
+}
+
+// The rules of modes iptables and ipvs.
+void remove_iptables_rules(net::Family family, const Complain& complain) {
+  const auto works = iptables::Programs(family).probe();
+  if (works) {
+    std::ranges::for_each(iptables::remove_rules(family), complain);
+  } else if (works.error().code == ErrorCode::Permission) {
+    complain(works.error());
+  } else {
+    klog::info("No iptables support for family",
+               {{"ipFamily", net::name(family)}, {"error", works.error().text}});
+  }
+}
+
+Result<> flush_virtual_servers() {
+  auto ipvs = TRY(kernel::Ipvs::open());
+  return ipvs.flush();
+}
+
+// Destroys `names`. Returns those that are still in use.
+std::vector<std::string> destroy(kernel::Ipset& ipset, const std::vector<std::string>& names,
+                                 const Complain& complain) {
+  std::vector<std::string> busy;
+  for (const auto& name : names) {
+    const auto done = ipset.destroy(name);
+    if (!done && done.error().code == ErrorCode::Busy) {
+      busy.push_back(name);
+    } else {
+      complain_unless_absent(done, complain);
+    }
+  }
+  return busy;
+}
+
+// The kernel frees a deleted rule of iptables-nft some time after it has acknowledged the deletion, and tells nobody
+// when: sets that are still in use are tried again for a while.
+Result<> destroy_sets(net::Family family, const Complain& complain) {
+  auto ipset = TRY(kernel::Ipset::open());
+  std::vector<std::string> names = set_names(family);
+  const auto deadline = std::chrono::steady_clock::now() + kSetPatience;
+  while (!(names = destroy(ipset, names, complain)).empty()) {
+    if (std::chrono::steady_clock::now() > deadline) break;
+    std::this_thread::sleep_for(kSetPause);
+  }
+  for (const auto& name : names)
+    complain_unless_absent(ipset.destroy(name), complain);
+  return {};
+}
+
+// All state of modes iptables and ipvs, which share chains. Rules go before the sets that they use. Virtual servers and
+// their device are there for both families: whichever comes first removes them.
+void remove_iptables_and_ipvs(net::Family family, const Complain& complain) {
+  complain_unless_absent(flush_virtual_servers(), complain);
+  complain_unless_absent(kernel::delete_link(kIpvsDevice, "dummy"), complain);
+  remove_iptables_rules(family, complain);
+  complain_unless_absent(destroy_sets(family, complain), complain);
+}
+
+// What each mode removes. Parity: modes iptables and ipvs leave each other alone.
+struct Start {
+  std::string_view mode;
+  void (*remove)(net::Family, const Complain&);
+};
+constexpr std::array<Start, 3> kStarts{{
+    {"iptables", &remove_nftables_table},
+    {"ipvs", &remove_nftables_table},
+    {"nftables", &remove_iptables_and_ipvs},
+}};
+
+}  // namespace
+
+void clean_other_modes(std::string_view mode, net::Family family) {
+  const auto start = std::ranges::find(kStarts, mode, &Start::mode);
+  if (start == kStarts.end()) return;
+  start->remove(family, [](const base::Error& error) {
+    klog::error("Could not remove what another proxy mode has left, ignoring", error.text);
+  });
+}
+
+bool clean_up_everything() {
+  bool clean = true;
+  const auto complain = [&](const base::Error& error) {
+    klog::error("Could not remove rules", error.text);
+    clean = false;
+  };
+  for (const auto family : net::kFamilies) {
+    remove_iptables_and_ipvs(family, complain);
+    remove_nftables_table(family, complain);
+    complain_unless_absent(kernel::clear_tcp_resets(family), complain);
+  }
+  return clean;
+}
+
+}  // namespace proxyd
