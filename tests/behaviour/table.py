@@ -495,7 +495,6 @@ add("target-ports-differ", [38],
          row("admin", "client1", tcp("10.96.38.1", 90), answered("web1a:8080"))))
 
 # TODO: drop this when the daemon deletes the conntrack entries of UDP flows to endpoints that are gone.
-STALE_FLOWS = "stale UDP flows are left in conntrack"
 UDP_NP = [node_port(30040, "UDP", "dns")]
 HELD = {"source_port": 40040}
 
@@ -510,11 +509,41 @@ add("udp-flows-follow", [40, 41, 43],
     step("replaced", service("dns", "10.96.40.1", UDP_NP, ["web2a"], type="NodePort"),
          row("cluster-ip", "client1", udp("10.96.40.1", 80), answered("web2a:8080"), **HELD),
          row("node-port", "ext1", udp("node1", 30040), answered("web2a:8080", source="node1"), **HELD),
-         row("node", "node1", udp("10.96.40.1", 80), answered("web2a:8080", source="node1"), **HELD), gap=STALE_FLOWS),
+         row("node", "node1", udp("10.96.40.1", 80), answered("web2a:8080", source="node1"), **HELD)),
     step("target-port-changed",
          service("dns", "10.96.40.1", [node_port(30040, "UDP", "dns", target=8081)], ["web2a"], type="NodePort"),
          row("cluster-ip", "client1", udp("10.96.40.1", 80), answered("web2a:8081"), **HELD),
-         row("node-port", "ext1", udp("node1", 30040), answered("web2a:8081", source="node1"), **HELD), gap=STALE_FLOWS))
+         row("node-port", "ext1", udp("node1", 30040), answered("web2a:8081", source="node1"), **HELD)))
+
+
+HELD_EVERYWHERE = {"type": "LoadBalancer", "load_balancer_ips": ["203.0.113.40"], "externalIPs": ["198.51.100.40"]}
+
+
+def held(*pods):
+    """A UDP Service with every kind of front end, and one whose policy is Local."""
+    return [*service("lb", "10.96.40.2", [DNS], pods, **HELD_EVERYWHERE, allocateLoadBalancerNodePorts=False),
+            *service("near", "10.96.40.3", [DNS], pods, **local("internal"))]
+
+
+def held_rows(pod):
+    return [row("load-balancer", "ext1", udp("203.0.113.40", 80), answered(pod, source="node1"), **HELD),
+            row("external-ip", "ext1", udp("198.51.100.40", 80), answered(pod, source="node1"), **HELD),
+            row("load-balancer-from-a-pod", "client1", udp("203.0.113.40", 80), answered(pod, source="any"), **HELD),
+            row("internal-local", "client1", udp("10.96.40.3", 80), answered(pod), **HELD)]
+
+
+add("udp-flows-follow-everywhere", [40, 51],
+    step("one", held("web1a"), *held_rows("web1a")),
+    step("replaced-on-the-node", held("web1b"), *held_rows("web1b")),
+    step("replaced-on-another-node", held("web2a"), *held_rows("web2a")[:3],
+         row("internal-local", "client1", udp("10.96.40.3", 80), DROPPED, **HELD)),
+    step("scaled-to-zero", held(),
+         row("load-balancer", "ext1", udp("203.0.113.40", 80), REFUSED, **HELD),
+         row("internal-local", "client1", udp("10.96.40.3", 80), REFUSED, **HELD)),
+    step("back", held("web1a"), *held_rows("web1a")),
+    step("deleted", [],
+         row("load-balancer", "ext1", udp("203.0.113.40", 80), CLOSED, **HELD),
+         row("internal-local", "client1", udp("10.96.40.3", 80), CLOSED, **HELD)))
 
 FLUSHED = [
     *service("back", ["10.96.45.1", "fd00:10:96::4501"], [HTTP], ["web1a", "web2a"]),
@@ -769,4 +798,4 @@ add("masquerade-all", [4],
 
 # The cases of test/e2e/network that must have rows. Those left out need an API server, a health-check port, a slow
 # roll-out or a sysctl.
-REQUIRED = {*range(1, 9), *range(10, 17), *range(18, 29), *range(30, 37), 38, *range(45, 49), *range(52, 56), 58}
+REQUIRED = {*range(1, 9), *range(10, 17), *range(18, 29), *range(30, 37), 38, 40, 41, 43, *range(45, 49), *range(51, 56), 58}
