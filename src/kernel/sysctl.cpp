@@ -28,16 +28,16 @@ Result<> write_small_file(const std::string& path, const std::string& text) {
   return {};
 }
 
-Result<int64_t> read_sysctl(const std::string& name) {
-  const std::string text = TRY(read_small_file("/proc/sys/" + name));
+Result<int64_t> read_sysctl(const std::string& name, const std::string& root) {
+  const std::string text = TRY(read_small_file(root + "/proc/sys/" + name));
   const auto value = base::parse_number<int64_t>(base::trim(text));
   if (!value)
     return base::fail(base::ErrorCode::Invalid, name + ": not a number: " + base::quote(text));
   return *value;
 }
 
-Result<> write_sysctl(const std::string& name, int64_t value) {
-  return write_small_file("/proc/sys/" + name, std::to_string(value));
+Result<> write_sysctl(const std::string& name, int64_t value, const std::string& root) {
+  return write_small_file(root + "/proc/sys/" + name, std::to_string(value));
 }
 
 }  // namespace kernel
