@@ -10,6 +10,9 @@ import pytest
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("KUBE_PROXY", REPOSITORY / "build" / "kube-proxy"))
 
+# What the proxy keeps once its node is set up (src/daemon/privileges.cpp).
+KEPT_CAPABILITIES = {"NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE"}
+
 # Runs in namespaces of its own, which end with it, and it ends when its standard input does. The layer that takes
 # what is written is a tmpfs, as overlayfs refuses some file systems.
 _HOLD = """

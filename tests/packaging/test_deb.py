@@ -17,6 +17,7 @@ def test_it_holds_these_files(deb):
         "./usr/share/doc/kube-proxy/copyright": "-rw-r--r--",
         "./usr/share/doc/kube-proxy/examples/config.yaml": "-rw-r--r--",
         "./usr/share/doc/kube-proxy/examples/kube-proxy.yaml": "-rw-r--r--",
+        "./usr/share/doc/kube-proxy/examples/least-privilege.yaml": "-rw-r--r--",
     }
     assert "./var/lib/kube-proxy/" in [line[5] for line in lines]
     assert {line[0] for line in lines if line[5].endswith("/")} == {"drwxr-xr-x"}

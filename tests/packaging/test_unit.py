@@ -34,10 +34,25 @@ def test_it_is_hardened(unit):
     roots.run("systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={MOST_EXPOSURE}", unit)
 
 
-def test_it_comes_back_and_leaves_rules_alone():
+def parse():
     parsed = configparser.ConfigParser(strict=False, interpolation=None)
     parsed.optionxform = str
     parsed.read(UNIT)
+    return parsed
+
+
+def test_it_may_do_what_a_pod_may_and_set_up_its_node():
+    capabilities = set(parse()["Service"]["CapabilityBoundingSet"].replace("CAP_", "").split())
+    assert capabilities == roots.KEPT_CAPABILITIES | {"SYS_RESOURCE", "SYS_MODULE"}
+
+
+def test_the_filter_lets_it_put_on_its_own():
+    lines = [line.partition("=")[2] for line in UNIT.read_text().splitlines() if line.startswith("SystemCallFilter=")]
+    assert "seccomp" in lines[0].split()
+
+
+def test_it_comes_back_and_leaves_rules_alone():
+    parsed = parse()
     service = parsed["Service"]
     assert service["Restart"] == "always"
     assert parsed["Unit"]["StartLimitIntervalSec"] == "0"
