@@ -71,9 +71,9 @@ test-dev: setup-test
 test-fuzz: setup-test
 	$(call stage,build fuzz targets,$(call build,fuzz,build-fuzz,$(FUZZ_TARGETS),OFF))
 	$(call stage,fuzz ($(KP_FUZZ_SECONDS) s a target),$(call ctest,build-fuzz,-L '^fuzz$$'))
-test-vm: setup-test
+test-vm: setup-test setup-vm
 	$(call stage,build with tests,$(call build,release,build))
-	$(call stage,tests in virtual machines,$(call ctest,build,-L '^vm$$' --no-tests=ignore))
+	$(call stage,tests in virtual machines,$(call ctest,build,-L '^vm$$'))
 .NOTPARALLEL:
 
 ## make conformance   against a real Kubernetes control plane, built from source first (root, Go)
@@ -85,6 +85,14 @@ conformance: setup-test setup-conformance
 test-conformance:
 	$(call stage,build with tests,$(call build,release,build))
 	$(call stage,conformance,$(call ctest,build,-L '^conformance$$'))
+
+## make soak          one proxy under traffic, and everything that can happen to it, at random (root)
+##   MINUTES=10       for how long; also VARIANT=nft or legacy, SOURCE=api or manifests, SEED=n to see the same chance again
+.PHONY: soak
+MINUTES ?= 10
+soak: all setup-test
+	$(call stage,soak,$(PYTHON) -B tests/soak/soak.py --minutes $(MINUTES) \
+	  $(if $(VARIANT),--variant $(VARIANT)) $(if $(SOURCE),--source $(SOURCE)) $(if $(SEED),--seed $(SEED)))
 
 ## make bench         build and run the benchmarks
 .PHONY: bench
@@ -146,7 +154,7 @@ clean:
 	rm -rf build build-dev build-tsan build-fuzz build-coverage
 
 # Installs the Debian packages that are missing; one line when none is. KP_SETUP=0 leaves it out.
-.PHONY: setup-build setup-run setup-test setup-lint setup-package setup-image setup-conformance
+.PHONY: setup-build setup-run setup-test setup-lint setup-package setup-image setup-conformance setup-vm
 setup-build:
 	@tools/setup build
 setup-run:
@@ -161,3 +169,9 @@ setup-image:
 	@tools/setup build run test package image
 setup-conformance:
 	@tools/setup conformance
+# Status 77: there can be no kernel for a virtual machine here, and a line has said why.
+setup-vm:
+	@tools/setup vm
+ifneq ($(KP_SETUP),0)
+	@PYTHONPATH=tools $(PYTHON) -B -m lab.vm prepare || [ $$? = 77 ]
+endif

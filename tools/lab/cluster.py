@@ -174,12 +174,12 @@ class Cluster:
 
     # Traffic
 
-    def serve(self, name, tcp=(), udp=(), called=None):
+    def serve(self, name, tcp=(), udp=(), echo=(), called=None):
         """Starts a server in the namespace of `name`; it answers as `called`, by default the name itself."""
         called = called or name
         argv = [sys.executable, str(pathlib.Path(__file__).with_name("server.py")), "--name", called,
                 "--netns", self.members[name].netns.name,
-                "--tcp", ",".join(map(str, tcp)), "--udp", ",".join(map(str, udp))]
+                "--tcp", ",".join(map(str, tcp)), "--udp", ",".join(map(str, udp)), "--echo", ",".join(map(str, echo))]
         server = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._servers[called] = server
         return server
@@ -187,7 +187,9 @@ class Cluster:
     def wait_serving(self):
         """Waits until every server started so far has opened its ports."""
         for called, server in self._servers.items():
-            if server.stdout and server.stdout.readline().strip() != b"ready":
+            if not server.stdout:  # known to serve
+                continue
+            if server.stdout.readline().strip() != b"ready":
                 raise RuntimeError(f"the server {called} did not start")
             server.stdout.close()
             server.stdout = None

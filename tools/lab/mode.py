@@ -17,15 +17,18 @@ class Mode:
         self.variant = variant
         self.features = {"localhost-node-ports", "rules-restored"} if name == "iptables" else set()
 
-    def path(self, state):
-        """A PATH on which the names iptables, ip6tables-save and so on are the wanted variant."""
+    def folder(self, state):
+        """A folder in which the names iptables, ip6tables-save and so on are the wanted variant. A test may replace one."""
         folder = pathlib.Path(state) / f"bin-{self.variant}"
         folder.mkdir(exist_ok=True)
         for tool in _XTABLES:
-            link = folder / tool
-            if not link.is_symlink():
-                link.symlink_to(f"/usr/sbin/xtables-{self.variant}-multi")
-        return f"{folder}:/usr/local/sbin:/usr/sbin:/sbin:{os.environ['PATH']}"
+            if not (folder / tool).exists():
+                (folder / tool).symlink_to(f"/usr/sbin/xtables-{self.variant}-multi")
+        return folder
+
+    def path(self, state):
+        """A PATH that begins with that folder."""
+        return f"{self.folder(state)}:/usr/local/sbin:/usr/sbin:/sbin:{os.environ['PATH']}"
 
     def run(self, cluster, node, argv, **options):
         """Runs a program on a node with this mode's PATH; raises when it fails."""

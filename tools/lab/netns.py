@@ -41,21 +41,15 @@ def ip(*args, batch=None):
     return done.stdout
 
 
-class Netns:
-    """One named network namespace. Made by the constructor, removed by close()."""
+class Space:
+    """A named network namespace that somebody has made, for as long as close() is not called."""
 
     def __init__(self, name):
         self.name = name
-        ip("netns", "add", name)
         self._fd = os.open(f"/run/netns/{name}", os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self):
         os.close(self._fd)
-        ip("netns", "del", self.name)
-
-    def ip(self, *commands):
-        """Runs several ip commands inside, e.g. ns.ip("link set lo up", "route add default via 10.0.0.1")."""
-        ip("-n", self.name, batch=list(commands))
 
     @contextlib.contextmanager
     def entered(self):
@@ -73,6 +67,22 @@ class Netns:
     def socket(self, family, kind):
         with self.entered():
             return socket.socket(family, kind)
+
+
+class Netns(Space):
+    """A network namespace of our own. Made by the constructor, removed by close()."""
+
+    def __init__(self, name):
+        ip("netns", "add", name)
+        super().__init__(name)
+
+    def close(self):
+        super().close()
+        ip("netns", "del", self.name)
+
+    def ip(self, *commands):
+        """Runs several ip commands inside, e.g. ns.ip("link set lo up", "route add default via 10.0.0.1")."""
+        ip("-n", self.name, batch=list(commands))
 
     def sysctl(self, values):
         """Sets sysctls below net/ that belong to the namespace, e.g. {"ipv4/ip_forward": 1}."""

@@ -1,6 +1,9 @@
 """A program that a test starts, asks to end, kills and starts again."""
 
+import contextlib
 import ctypes
+import os
+import pathlib
 import signal
 import subprocess
 
@@ -10,7 +13,7 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
 
-def _end_with_parent():
+def end_with_parent():
     """Runs in the child before exec: it is killed when this process dies, however it dies."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -27,7 +30,7 @@ class Process:
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
                 argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                preexec_fn=_end_with_parent)
+                preexec_fn=end_with_parent)
 
     @property
     def pid(self):
@@ -43,6 +46,25 @@ class Process:
     def kill(self):
         """Ends it without warning (SIGKILL)."""
         return self._end(signal.SIGKILL, 5.0)
+
+    def kill_all(self):
+        """The same, and the programs that it has started go with it, as when a container is killed."""
+        children = self.children()
+        code = self.kill()
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return code
+
+    def children(self):
+        """The programs that it has started and that still run."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):  # it has just ended
+                state, parent = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
+                if int(parent) == self.pid and state != "Z":
+                    found.append(int(path.parent.name))
+        return found
 
     def log_text(self):
         return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""

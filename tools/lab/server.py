@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """A pod: answers every request on its ports with who it is and whom it saw.
 
-    server.py --name web1a --netns kp-123-web1a --tcp 8080,8081 --udp 8080
+    server.py --name web1a --netns kp-123-web1a --tcp 8080,8081 --udp 8080 --echo 9000
 
 TCP speaks enough HTTP for curl. UDP answers each datagram with one datagram. The answer is one JSON object:
     {"pod": "web1a", "port": 8080, "source": "10.244.1.2", "source_port": 40000, "local": "10.244.1.3", "length": 0}
 where port and local are the pod's own end, source is the peer as the pod sees it, and length is the payload's size.
+On echo ports, TCP and UDP, every line comes back with the pod's name before it, for as long as the client likes.
 
 Prints "ready" when every port is open, and ends when its standard input closes, so that no server outlives its lab.
 """
@@ -78,13 +79,31 @@ def serve_connection(name, conn, peer):
             pass  # the client went away or sent nonsense; the next one is served all the same
 
 
-def serve_tcp(name, sock):
+def echo_connection(name, conn, _peer):
+    conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        with conn, conn.makefile("rb") as lines:
+            for line in lines:
+                conn.sendall(f"{name} ".encode() + line)
+    except OSError:
+        pass  # the client went away
+
+
+def serve_tcp(name, sock, serve_one):
     while True:
         conn, peer = sock.accept()
-        threading.Thread(target=serve_connection, args=(name, conn, peer), daemon=True).start()
+        threading.Thread(target=serve_one, args=(name, conn, peer), daemon=True).start()
 
 
-def serve_udp(name, sock):
+def tell(name, port, peer, local, data):
+    return answer(name, port, peer, local, len(data))
+
+
+def echo(name, _port, _peer, _local, data):
+    return f"{name} ".encode() + data
+
+
+def serve_udp(name, sock, reply_to):
     """Replies from the address that was asked: a node has several, and the reply must match the request's flow."""
     port = sock.getsockname()[1]
     while True:
@@ -92,7 +111,7 @@ def serve_udp(name, sock):
             data, ancillary, _, peer = sock.recvmsg(65536, socket.CMSG_SPACE(20))
             asked = next(value for level, kind, value in ancillary if kind == IPV6_PKTINFO)
             local = socket.inet_ntop(socket.AF_INET6, asked[:16])
-            reply = answer(name, port, peer, local, len(data))
+            reply = reply_to(name, port, peer, local, data)
             # Index 0: let routing choose the device; only the source address is pinned.
             pinned = struct.pack("16sI", asked[:16], 0)
             sock.sendmsg([reply], [(socket.IPPROTO_IPV6, IPV6_PKTINFO, pinned)], 0, peer)
@@ -106,6 +125,7 @@ def main():
     parser.add_argument("--netns", help="enter this network namespace first")
     parser.add_argument("--tcp", default="", help="ports, separated by commas")
     parser.add_argument("--udp", default="", help="ports, separated by commas")
+    parser.add_argument("--echo", default="", help="ports, separated by commas, for TCP and UDP")
     args = parser.parse_args()
 
     if args.netns:
@@ -113,14 +133,16 @@ def main():
         from lab import netns  # noqa: PLC0415  (only needed here; the script also runs alone)
 
         netns.enter(args.netns)
-    for port in filter(None, args.tcp.split(",")):
-        sock = listen(socket.SOCK_STREAM, int(port))
-        sock.listen(256)
-        threading.Thread(target=serve_tcp, args=(args.name, sock), daemon=True).start()
-    for port in filter(None, args.udp.split(",")):
-        sock = listen(socket.SOCK_DGRAM, int(port))
-        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
-        threading.Thread(target=serve_udp, args=(args.name, sock), daemon=True).start()
+    for ports, serve_one in ((args.tcp, serve_connection), (args.echo, echo_connection)):
+        for port in filter(None, ports.split(",")):
+            sock = listen(socket.SOCK_STREAM, int(port))
+            sock.listen(256)
+            threading.Thread(target=serve_tcp, args=(args.name, sock, serve_one), daemon=True).start()
+    for ports, reply_to in ((args.udp, tell), (args.echo, echo)):
+        for port in filter(None, ports.split(",")):
+            sock = listen(socket.SOCK_DGRAM, int(port))
+            sock.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
+            threading.Thread(target=serve_udp, args=(args.name, sock, reply_to), daemon=True).start()
     print("ready", flush=True)
     sys.stdin.buffer.read()
     os._exit(0)  # the threads are blocked in the kernel; there is nothing to flush

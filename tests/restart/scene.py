@@ -1,0 +1,127 @@
+"""A node with a proxy, and pods behind a Service."""
+
+import json
+import re
+
+import lab
+import sandbox
+from lab import conntrack, objects
+from webload import PODS, SERVING, web, web_flows, web_slices
+
+MARKER_PORT = 7000
+PROTOCOLS = {"tcp": 6, "udp": 17}
+SYNCED = '"Synced rules"'
+
+
+class Scene:
+    """The node `node1`; the proxy runs and has synced. Everything goes with close()."""
+
+    def __init__(self, binary, mode):
+        self.mode = mode
+        self.cluster = lab.Cluster("kpr", nodes={"node1": "zone-a"}, outsiders={"ext1": "node1"},
+                                   pods=dict.fromkeys(("client1", *PODS, "web2a", "web2b"), "node1"))
+        try:
+            self.serve(*PODS)
+            self.cluster.serve("client1", tcp=[MARKER_PORT])
+            self.cluster.wait_serving()
+            self.manifests = lab.Manifests(self.cluster.state / "manifests")
+            self.manifests.put(*self.cluster.node_objects(), web())
+            self.point_to(dict.fromkeys(PODS, {}))
+            self.daemon = lab.Daemon(self.cluster, "node1", binary, self.manifests, mode)
+            self.marker = lab.Marker(self.cluster, self.manifests, "client1", MARKER_PORT)
+            self.wait_synced()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.cluster.close()
+
+    # The Service
+
+    def serve(self, *pods):
+        """Starts the servers of these pods, and waits until they answer."""
+        for pod in pods:
+            self.cluster.serve(pod, **SERVING)
+        self.cluster.wait_serving()
+
+    def point_to(self, endpoints):
+        """Gives the Service these endpoints: names of pods, and their conditions."""
+        self.manifests.put(*web_slices(self.cluster, endpoints))
+
+    def wait_taken_up(self):
+        """Waits until everything that was written so far is in the kernel."""
+        self.marker.wait(["node1"], daemons=[self.daemon])
+
+    # The proxy
+
+    def start(self):
+        """Starts the proxy again, and waits for its first sync."""
+        self.daemon.log.unlink()
+        self.daemon.start()
+        self.wait_synced()
+
+    def wait_synced(self, seconds=60.0):
+        """Waits until both families of the running proxy have synced."""
+        lab.wait_for(self.synced, f"both families have synced: {self.daemon.log_text()[-2000:]}", seconds)
+
+    def synced(self):
+        if not self.daemon.running():
+            raise lab.NotInTime(f"kube-proxy has ended: {self.daemon.log_text()[-2000:]}")
+        text = self.daemon.log_text()
+        return all(re.search(f'{SYNCED} ipFamily="{family}"', text) for family in ("IPv4", "IPv6"))
+
+    def written(self):
+        """How many chains and rules the running proxy has written since it started."""
+        lines = [line for line in self.daemon.log_text().splitlines() if SYNCED in line]
+        return sum(int(count) for line in lines for count in re.findall(r" (?:chains|rules)=(\d+)", line))
+
+    def filler(self, count, turn=0):
+        """Makes the folder hold so many other Services too; each turn gives all of them other endpoints."""
+        made = []
+        for number in range(count):
+            name = f"x-{number}"  # behind web and the marker: the first rules of the shared chains are looked at often
+            address = f"10.{97 + turn % 2}.{number // 250}.{number % 250 + 2}"
+            made += [objects.service(name, address, [objects.port(80)]), objects.endpoint_slice(
+                name, [objects.endpoint(f"10.244.{100 + turn % 100}.{number % 250 + 2}", "node1")], [objects.port(8080)])]
+        path = self.manifests.folder / ".filler.tmp"
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}), encoding="utf-8")
+        path.rename(self.manifests.folder / "filler.json")
+
+    # The kernel
+
+    def dump(self, family, *options):
+        return self.mode.run(self.cluster, "node1", [f"{sandbox.FAMILIES[family]}-save", *options])
+
+    def rules(self):
+        """The rules of both families, byte for byte but for comments and counters."""
+        return {family: [re.sub(r" \[\d+:\d+\]$", "", line) for line in self.dump(family).splitlines() if line[:1] != "#"]
+                for family in sandbox.FAMILIES}
+
+    def packets(self):
+        """How many packets each rule has seen, in the order of the rules."""
+        return [int(count) for family in sandbox.FAMILIES
+                for count in re.findall(r"^\[(\d+):\d+\] ", self.dump(family, "-c"), re.MULTILINE)]
+
+    def stream_entries(self):
+        """The connection tracking entries of the streams, with their ids."""
+        wanted = {(PROTOCOLS[flow.proto], flow.address, flow.port) for flow in web_flows(self.cluster) if flow.kind == "stream"}
+        return {key: entry for key, entry in conntrack.entries(self.cluster["node1"].netns).items()
+                if (key[0], *key[3:]) in wanted}
+
+    def differences(self):
+        """How the rules differ from those that a single apply makes in an empty kernel."""
+        with sandbox.sandbox(self.mode.variant) as fresh:
+            done = fresh.proxy("apply", "-f", self.manifests.folder, "--config", self.daemon.config_file)
+            assert done.returncode == 0, done.stderr
+            found = []
+            for family in sandbox.FAMILIES:
+                expected = fresh.file(f"expected-{family}.txt", fresh.save(family))
+                found.append(sandbox.same_rules(expected, self.dump(family), fresh.folder))
+        return [one for one in found if one != "same"]

@@ -1,0 +1,206 @@
+"""Everything that a soak does to a proxy. Each method is one deed; `choose` is the source of all chance."""
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+import struct
+import time
+
+import lab
+from api import ApiObjects
+from ground import FILLERS, PODS, PROBED, STEADY_IPS, filler
+from lab import conntrack, objects, usage
+
+HTTP_PORTS = (10249, 10256)
+HOSTILE = (b"", b"GET /metrics HT", b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 100_000, b"\x16\x03\x01\x02\x00\x01",
+           b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999999\r\n\r\n", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
+# A larger table takes too long to fill.
+MAX_CONNTRACK = 300_000
+FOREIGN = "NEIGHBOUR"
+
+
+class Trouble:
+    """`without_rules` and `without_room` are the times in which requests may fail, though a pod was healthy: the neighbour
+    had taken the rules away, or the kernel had no room for a new connection."""
+
+    def __init__(self, ground, choose):
+        self.ground = ground
+        self.choose = choose
+        self.without_rules = []
+        self.without_room = []
+        self.restarted = 0
+        self._hostile = []
+        self._nat("-N", FOREIGN)
+        self._nat("-I", "PREROUTING", "-j", FOREIGN)
+
+    # What happens in a cluster all day
+
+    def change_a_service(self):
+        number = self.choose.randrange(FILLERS)
+        if self.choose.random() < 0.3:
+            gone = [objects.key(one) for one in filler(number, ())]
+            with contextlib.suppress(KeyError):  # it is gone already
+                self.ground.manifests.delete(*gone)
+        else:
+            self.ground.manifests.put(*filler(number, self.choose.sample(range(20), self.choose.randrange(4))))
+
+    def change_many_services(self):
+        for _ in range(30):
+            self.change_a_service()
+
+    def change_healthy_pods(self):
+        self.ground.put_probed(self.choose.randrange(PROBED), self.choose.sample(PODS, self.choose.randrange(1, len(PODS) + 1)))
+
+    # The proxy ends
+
+    def stop_and_start(self):
+        self.ground.daemon.stop()
+        self._start()
+
+    def kill_and_start(self):
+        """In the middle of a sync, most often."""
+        self.change_many_services()
+        time.sleep(self.choose.random() * 0.3)
+        self.choose.choice((self.ground.daemon.kill, self.ground.daemon.kill_all))()
+        self._start()
+
+    def fill_the_disk(self):
+        """It starts, and cannot write a line of its log until it is started again."""
+        self.ground.daemon.stop()
+        self.restarted += 1
+        self.ground.daemon.start_without_log()
+
+    def take_the_memory(self):
+        """It cannot grow, nor start a program; if it dies of that it is started again."""
+        daemon = self.ground.daemon
+        limit = int(usage.memory_mb(daemon.pid)["VmSize"]) << 20
+        resource.prlimit(daemon.pid, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        self.change_many_services()
+        time.sleep(1.0)
+        if daemon.running():
+            resource.prlimit(daemon.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        else:
+            self._start()
+
+    def _start(self):
+        self.restarted += 1
+        self.ground.daemon.start()
+
+    # The node is in trouble
+
+    def kill_a_program(self):
+        """As the kernel does when memory runs out."""
+        self.ground.wait_taken_up()  # while the proxy starts, a program that fails is a reason to end
+        self.change_many_services()
+        with contextlib.suppress(lab.NotInTime):
+            for pid in lab.wait_for(self.ground.daemon.children, "a program is at work", 1.0, every=0.001):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def lose_netlink_messages(self):
+        self.ground.wait_taken_up()  # as above
+        self._fault("enobufs", "", 1.5, self.change_healthy_pods)
+
+    def turn_the_clock(self):
+        self._fault("clock", str(self.choose.choice((-86400 * 400, -3600, 3600, 86400 * 400))), 1.0, self.change_a_service)
+
+    def _fault(self, name, text, seconds, deed):
+        path = self.ground.faults / name
+        path.write_text(text, encoding="ascii")
+        deed()
+        time.sleep(seconds)
+        path.unlink()
+
+    def fill_conntrack(self):
+        """Streams that the kernel knows go on; new connections get no entry."""
+        node = self.ground.cluster["node1"].netns
+        if conntrack.capacity(node) > MAX_CONNTRACK:
+            return
+        begun = time.monotonic()
+        conntrack.fill(node)
+        self.change_healthy_pods()
+        time.sleep(1.0)
+        conntrack.empty(node)
+        self.without_room.append((begun, self._wait_healed()))
+
+    def hang_up_watches(self):
+        """The API server ends every stream of events, and has forgotten what the proxy knows."""
+        if isinstance(self.ground.manifests, ApiObjects):
+            self.ground.manifests.server.hang_up()
+            self.change_a_service()
+
+    # Strangers
+
+    def flush_nat(self):
+        self._vandalise(lambda: (self._nat("-F"), self._nat("-X"), self._foreign_again()))
+
+    def flush_everything(self):
+        self._vandalise(lambda: (self.ground.mode.flush(self.ground.cluster, "node1"), self._foreign_again()))
+
+    def unhook_and_restart(self):
+        """What only a full comparison finds, and a start makes one."""
+        self._vandalise(lambda: (self._nat("-F", "PREROUTING"), self._nat("-I", "PREROUTING", "-j", FOREIGN), self.stop_and_start()))
+
+    def add_foreign_rules(self):
+        self._nat("-A", FOREIGN, "-d", f"192.0.2.{self.choose.randrange(1, 250)}", "-j", "RETURN")
+
+    def foreign_rules_stay(self):
+        return f"-A PREROUTING -j {FOREIGN}" in self.ground.mode.run(self.ground.cluster, "node1", ["iptables", "-t", "nat", "-S"])
+
+    def _vandalise(self, deed):
+        begun = time.monotonic()
+        deed()
+        self.without_rules.append((begun, self._wait_healed()))
+
+    def _foreign_again(self):
+        """Who flushes everything sets up their own rules again."""
+        self._nat("-N", FOREIGN)
+        self._nat("-I", "PREROUTING", "-j", FOREIGN)
+
+    def _wait_healed(self):
+        """Waits until all addresses that traffic goes to answer; returns when. Nothing is changed, as that might help."""
+        from_where = [("client1", STEADY_IPS[0]), ("client1", STEADY_IPS[1]), ("ext1", STEADY_IPS[0])]
+        for client, address in from_where:
+            lab.wait_for(lambda client=client, address=address: self._echoes(client, address), f"{address} answers again", 30)
+        return time.monotonic()
+
+    def _echoes(self, client, address):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        with contextlib.suppress(OSError), self.ground.cluster[client].netns.socket(family, socket.SOCK_STREAM) as sock:
+            sock.settimeout(0.2)
+            sock.connect((address, 9000))
+            sock.sendall(b"1\n")
+            return bool(sock.recv(100))
+        return False
+
+    def _nat(self, *arguments):
+        self.ground.mode.run(self.ground.cluster, "node1", ["iptables", "-w", "5", "-t", "nat", *arguments])
+
+    def pester_http(self):
+        """Clients that connect and do nothing, say half a sentence, or nonsense; those of the time before hang up."""
+        self.hang_up()
+        for port in HTTP_PORTS:
+            for said in HOSTILE * 4:
+                with contextlib.suppress(OSError):
+                    sock = self.ground.cluster["node1"].netns.socket(socket.AF_INET, socket.SOCK_STREAM)
+                    self._hostile.append(sock)
+                    sock.settimeout(0.5)
+                    sock.connect(("127.0.0.1", port))
+                    sock.sendall(said)
+
+    def hang_up(self):
+        for sock in self._hostile:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # with a reset
+            sock.close()
+        self._hostile.clear()
+
+    def close(self):
+        self.hang_up()
+
+    def held(self):
+        """What the proxy holds at rest: memory, and descriptors. A program that looks for flushed rules has pipes for a moment."""
+        daemon = self.ground.daemon
+        lab.wait_for(lambda: not daemon.children(), "no program is at work")
+        return usage.memory_mb(daemon.pid)["VmRSS"], [one for one in usage.descriptors(daemon.pid) if one != "pipe"]
