@@ -99,12 +99,15 @@ soak: all setup-test
 bench: all
 	$(call stage,build the benchmarks,cmake --build build --parallel $(JOBS) --target bench)
 	$(call stage,benchmarks,$(PYTHON) -B bench/run)
+	$(call stage,idling,$(PYTHON) -B bench/idle)
 
 ## make bench-api     beside the real kube-proxy, on the objects of a real API server (root, Go)
 .PHONY: bench-api
 bench-api: all setup-test setup-conformance
 	@PYTHONPATH=tools $(PYTHON) -B -m controlplane build
+	$(call stage,build the benchmarks,cmake --build build --parallel $(JOBS) --target bench)
 	$(call stage,benchmark beside the real kube-proxy,$(PYTHON) -B bench/api)
+	$(call stage,conntrack clean-up beside the real kube-proxy,$(PYTHON) -B bench/conntrack)
 
 ## make lint          tests/check, and clang-tidy on what changed since main
 ##   ALL=1            clang-tidy on everything

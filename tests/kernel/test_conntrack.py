@@ -6,11 +6,10 @@ Where packets end up when endpoints change is in tests/behaviour; here is what o
 import socket
 import struct
 
-import conntrack
 import lab
 import pytest
 import sandbox as boxes
-from lab import objects
+from lab import conntrack, objects
 
 VIP, OTHER_VIP = "10.96.1.1", "10.96.1.2"
 NODE_PORT = 30040
@@ -66,7 +65,7 @@ class World:
     def entry(self, client, address, port=80, protocol="udp"):
         """The one entry from there to here; None if there is none."""
         own = self.cluster.addresses(client)
-        found = [one for one in conntrack.entries(self.cluster["node1"].netns, protocol)
+        found = [one for one in conntrack.flows(self.cluster["node1"].netns, protocol)
                  if one.source[0] in own and one.source[1] == CLIENT_PORT and one.destination == (address, port)]
         assert len(found) <= 1, found
         return found[0] if found else None
@@ -105,9 +104,9 @@ def test_a_change_flushes_the_flows_to_what_is_gone_and_no_other(world):
     ]
     assert all(gone) and all(kept)
     world.become(*world.dns("web1b"), *world.other("web1a"))
-    udp = conntrack.entries(cluster["node1"].netns)
+    udp = conntrack.flows(cluster["node1"].netns)
     assert not [one for one in gone if one in udp]
-    left = [*udp, *conntrack.entries(cluster["node1"].netns, "tcp")]
+    left = [*udp, *conntrack.flows(cluster["node1"].netns, "tcp")]
     assert [one for one in kept if one not in left] == []
     assert world.send("client1", VIP, expect="web1b").answers == (cluster.address("web1b"), 8080)
 
@@ -164,7 +163,7 @@ def test_a_deleted_service_takes_its_flows_along(world):
     gone = [world.send("client1", VIP, expect="web1a"), world.send("ext1", node, NODE_PORT, expect="web1a")]
     kept = world.send("client1", OTHER_VIP, expect="web1a")
     world.become(*world.other("web1a"))
-    left = conntrack.entries(world.cluster["node1"].netns)
+    left = conntrack.flows(world.cluster["node1"].netns)
     assert kept in left and not [one for one in gone if one in left]
 
 
@@ -174,7 +173,7 @@ def test_a_load_balancer_address_that_is_removed_takes_its_flows_along(world):
     gone = world.send("ext1", address, expect="web1a")
     kept = world.send("client1", VIP, expect="web1a")
     world.become(*world.dns("web1a"))
-    left = conntrack.entries(world.cluster["node1"].netns)
+    left = conntrack.flows(world.cluster["node1"].netns)
     assert kept in left and gone not in left
 
 
@@ -186,14 +185,14 @@ def test_a_restart_flushes_only_what_went_stale_meanwhile(world, end):
     getattr(world.daemon, end)()
     world.daemon.start()
     world.become(*world.dns("web1a"), *world.other("web1a"))
-    left = conntrack.entries(world.cluster["node1"].netns)
+    left = conntrack.flows(world.cluster["node1"].netns)
     assert [one for one in (stale, *valid) if one not in left] == [], "nothing has changed"
 
     getattr(world.daemon, end)()
     world.manifests.put(*world.dns("web1b"))
     world.daemon.start()
     world.become(*world.dns("web1b"), *world.other("web1a"))
-    left = conntrack.entries(world.cluster["node1"].netns)
+    left = conntrack.flows(world.cluster["node1"].netns)
     assert stale not in left
     assert [one for one in valid if one not in left] == []
 
@@ -288,7 +287,7 @@ def test_the_close_wait_timeout_is_that_of_the_configuration(world):
         port = client.getsockname()[1]
 
         def waiting():
-            return [one for one in conntrack.entries(world.cluster["node1"].netns, "tcp")
+            return [one for one in conntrack.flows(world.cluster["node1"].netns, "tcp")
                     if one.source[1] == port and one.tcp_state == conntrack.CLOSE_WAIT]
 
         entry = lab.wait_for(waiting, "the connection waits to be closed")[0]

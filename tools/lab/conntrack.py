@@ -1,6 +1,7 @@
 """The connection tracking table of one network namespace, by netlink."""
 
 import contextlib
+import dataclasses
 import ipaddress
 import itertools
 import pathlib
@@ -11,7 +12,10 @@ _NETLINK_NETFILTER = 12
 _NEW, _GET, _DELETE = (1 << 8 | message for message in (0, 1, 2))
 _REQUEST, _ACK, _DUMP, _CREATE, _EXCL = 0x1, 0x4, 0x300, 0x400, 0x200
 _ERROR, _DONE = 2, 3
-_TUPLE_ORIG, _TUPLE_REPLY, _STATUS, _TIMEOUT, _MARK, _ID, _MARK_MASK = 1, 2, 3, 7, 8, 12, 21
+_TUPLE_ORIG, _TUPLE_REPLY, _STATUS, _PROTOINFO, _TIMEOUT, _MARK, _ID, _MARK_MASK = 1, 2, 3, 4, 7, 8, 12, 21
+_PROTOINFO_TCP, _TCP_STATE = 1, 1
+CLOSE_WAIT = 5  # a state of TCP
+PROTOCOLS = {6: "tcp", 17: "udp", 132: "sctp"}
 _IP, _PROTO = 1, 2
 _NESTED = 0x8000
 _SEEN_REPLY, _ASSURED, _CONFIRMED = 2, 4, 8
@@ -32,6 +36,27 @@ def entries(netns):
                 attributes = dict(_attributes(body[4:]))
                 found[_tuple(attributes[_TUPLE_ORIG])] = struct.unpack(">I", attributes[_ID])[0]
     return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Flow:
+    """One connection. `id` tells it from a later one between the same ends; `answers` is who really answers."""
+
+    protocol: str
+    source: tuple[str, int]
+    destination: tuple[str, int]
+    answers: tuple[str, int]
+    id: int
+    timeout: int = dataclasses.field(compare=False)  # seconds left
+    tcp_state: int | None = dataclasses.field(compare=False)
+
+
+def flows(netns, protocol="udp"):
+    """The entries of one protocol, with all that is known of them."""
+    with _open(netns) as sock:
+        sock.send(_message(_GET, _REQUEST | _DUMP, b""))
+        found = [_flow(dict(_attributes(body[4:]))) for kind, body in _replies(sock) if kind == _NEW]
+    return [flow for flow in found if flow.protocol == protocol]
 
 
 def fill(netns):
@@ -111,6 +136,16 @@ def _tuple(data):
     proto = dict(_attributes(parts[_PROTO]))
     ports = [struct.unpack(">H", proto[kind])[0] if kind in proto else 0 for kind in (2, 3)]
     return proto[1][0], str(source), ports[0], str(destination), ports[1]
+
+
+def _flow(attributes):
+    number, source, source_port, destination, destination_port = _tuple(attributes[_TUPLE_ORIG])
+    _, answers, answers_port, _, _ = _tuple(attributes[_TUPLE_REPLY])
+    tcp = dict(_attributes(dict(_attributes(attributes.get(_PROTOINFO, b""))).get(_PROTOINFO_TCP, b"")))
+    return Flow(PROTOCOLS.get(number, str(number)), (source, source_port), (destination, destination_port),
+                (answers, answers_port), struct.unpack(">I", attributes[_ID])[0],
+                struct.unpack(">I", attributes.get(_TIMEOUT, bytes(4)))[0],
+                tcp[_TCP_STATE][0] if _TCP_STATE in tcp else None)
 
 
 def _side(kind, protocol, source, source_port, destination, destination_port):
