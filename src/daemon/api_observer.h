@@ -23,6 +23,9 @@ class ApiObserver final : public kube::Observer {
   void throttled(std::string_view method, std::chrono::nanoseconds waited) override {
     metrics_.throttled(method, waited);
   }
+  void resolved(std::string_view host, std::chrono::nanoseconds took) override {
+    metrics_.resolved(host, took);
+  }
   void plugin_called(int exit_code, std::string_view status) override {
     metrics_.plugin_called(exit_code, status);
   }

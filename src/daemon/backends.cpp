@@ -54,6 +54,18 @@ Result<> warn_about_configuration(const config::Config& config, const NodeFacts&
   return {};
 }
 
+Result<> allow_localhost(iptables::Proxier& proxier) {
+  klog::info(
+      "Setting route_localnet=1 to allow node-ports on localhost; to change this either disable "
+      "iptables.localhostNodePorts (--iptables-localhost-nodeports) or set nodePortAddresses "
+      "(--nodeport-addresses) to filter loopback addresses");
+  if (TRY(proxier.allow_localhost())) {
+    klog::verbose(1, "Changed sysctl",
+                  {{"name", iptables::kRouteLocalnet}, {"before", 0}, {"after", 1}});
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<std::unique_ptr<backend::Backend>>> make_backends(const config::Config& config,
@@ -62,16 +74,11 @@ Result<std::vector<std::unique_ptr<backend::Backend>>> make_backends(const confi
   TRY(warn_about_configuration(config, node, families.size() == 2));
   std::vector<std::unique_ptr<backend::Backend>> backends;
   for (const auto family : families) {
-    auto proxier = std::make_unique<iptables::Proxier>(iptables_settings(config, node, family));
+    const iptables::Settings settings = iptables_settings(config, node, family);
+    auto proxier = std::make_unique<iptables::Proxier>(settings);
     for (const auto& notice : proxier->probe())
       klog::info(notice, {{"ipFamily", net::name(family)}});
-    if (TRY(proxier->allow_localhost())) {
-      klog::info(
-          "Setting route_localnet=1 to allow node-ports on localhost; to change this either "
-          "disable "
-          "iptables.localhostNodePorts (--iptables-localhost-nodeports) or set nodePortAddresses "
-          "(--nodeport-addresses) to filter loopback addresses");
-    }
+    if (settings.serves_localhost()) TRY(allow_localhost(*proxier));
     backends.push_back(std::move(proxier));
   }
   return backends;

@@ -5,6 +5,7 @@
 //
 // - parameters are references to things that outlive the call, or trivially destructible values;
 // - no temporary with a destructor inside a co_await expression: give it a name first;
+// - no a ? b : c with such temporaries anywhere in a coroutine: decide in a plain function;
 // - errors are values (Result), nothing is thrown through an await.
 #pragma once
 

@@ -14,6 +14,7 @@
 #include "http/proxy_handshake.h"
 #include "http/tls_peer.h"
 #include "http/watchdog.h"
+#include "net/ip.h"
 
 namespace http {
 namespace {
@@ -120,13 +121,17 @@ std::string text_of(const tcp::endpoint& endpoint) {
 }
 
 // Takes as long as the C library takes: a lookup in progress cannot be called off.
-Async<Result<tcp::resolver::results_type>> resolve(const Url& url) {
+Async<Result<tcp::resolver::results_type>> resolve(const Url& url, const Target& target) {
   const auto executor = co_await asio::this_coro::executor;
   tcp::resolver resolver(executor);
   const std::string port = std::to_string(url.port);
   error_code error;
+  const auto start = std::chrono::steady_clock::now();
   auto found = co_await resolver.async_resolve(url.host, port,
                                                asio::redirect_error(asio::use_awaitable, error));
+  const bool looked_up = !net::IpAddr::parse(url.host);
+  if (looked_up && target.resolved)
+    target.resolved(url.host, std::chrono::steady_clock::now() - start);
   if (error) {
     co_return base::fail(ErrorCode::System,
                          "dial tcp: lookup " + url.host + ": " + lower_first(error.message()));
@@ -135,9 +140,9 @@ Async<Result<tcp::resolver::results_type>> resolve(const Url& url) {
 }
 
 // One address after the other; each gets an equal share of the time.
-Async<Result<tcp::socket>> connect(const Url& url) {
+Async<Result<tcp::socket>> connect(const Url& url, const Target& target) {
   const auto executor = co_await asio::this_coro::executor;
-  auto found = co_await resolve(url);
+  auto found = co_await resolve(url, target);
   if (!found) co_return std::unexpected(found.error());
   base::Error last{ErrorCode::System, "dial tcp: lookup " + url.host + ": no addresses"};
   const auto share = kDialTimeout / std::max<size_t>(found->size(), 1);
@@ -209,7 +214,7 @@ Async<Result<std::unique_ptr<ByteStream>>> finish(std::unique_ptr<StreamOf<Layer
 
 Async<Result<std::unique_ptr<ByteStream>>> dial(const Target& target) {
   const Url& first = target.proxy ? *target.proxy : target.server;
-  auto socket = co_await connect(first);
+  auto socket = co_await connect(first, target);
   if (!socket) {
     co_return std::unexpected(target.proxy ? socket.error().in("proxyconnect tcp")
                                            : socket.error());

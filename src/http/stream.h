@@ -1,6 +1,8 @@
 // A connection that carries bytes: plain, inside TLS, or inside the TLS of a proxy and then its own.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,6 +37,8 @@ struct Target {
   std::optional<Url> proxy{};
   std::string tls_server_name{};  // what the certificate must be for; the server's host if empty
   TlsContext tls{};               // of an https server
+  // Called after each lookup of a name, with the time that it took.
+  std::function<void(const std::string& host, std::chrono::nanoseconds)> resolved{};
 };
 
 // Connects, through the proxy if there is one, and secures the connection. Nobody listening is Refused.

@@ -259,7 +259,10 @@ class HttpClient final : public Client {
       idle_.pop_back();
       co_return std::move(connection);
     }
-    http::Target target{options_.server, options_.proxy, options_.tls_server_name, {}};
+    http::Target target{options_.server, options_.proxy, options_.tls_server_name, {}, {}};
+    target.resolved = [&observer = observer_](const std::string& host, auto took) {
+      observer.resolved(host, took);
+    };
     // Credentials may change while we connect; such a connection would be missed when the others are ended.
     constexpr int kMaxDials = 3;
     for (int dials = 1;; ++dials) {

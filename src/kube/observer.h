@@ -27,6 +27,9 @@ class Observer {
   // A request other than a watch got its token after so long, often at once.
   virtual void throttled(std::string_view /*method*/, std::chrono::nanoseconds /*waited*/) {}
 
+  // The name of the server, or of a proxy, was looked up.
+  virtual void resolved(std::string_view /*host*/, std::chrono::nanoseconds /*took*/) {}
+
   // An exec plugin has run: "no_error", "plugin_execution_error", "plugin_not_found_error" or
   // "client_internal_error".
   virtual void plugin_called(int /*exit_code*/, std::string_view /*status*/) {}

@@ -13,7 +13,6 @@ using base::ErrorCode;
 using base::Result;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kRouteLocalnet = "net/ipv4/conf/all/route_localnet";
 constexpr const char* kTcpLiberal = "net/netfilter/nf_conntrack_tcp_be_liberal";
 
 // Adds the time from construction to destruction to a duration.

@@ -47,6 +47,8 @@ plan::Context plan_context(const Settings& settings, const model::Snapshot& snap
 // Reads the interfaces if node ports are restricted to some addresses.
 base::Result<NodePortAddresses> node_port_addresses(const Settings& settings);
 
+inline constexpr const char* kRouteLocalnet = "net/ipv4/conf/all/route_localnet";
+
 inline constexpr const char* kInvalidCounter = "ct_state_invalid_dropped_pkts";
 inline constexpr const char* kLocalhostCounter = "localhost_nps_accepted_pkts";
 
