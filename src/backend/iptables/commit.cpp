@@ -34,7 +34,9 @@ base::Error explain(const std::string& program, const kernel::Output& output) {
   const std::string what = program + " (exit status " + std::to_string(output.status) + ")";
   if (contains(text, "Permission denied") || contains(text, "Operation not permitted")) {
     return {ErrorCode::Permission,
-            what + ": no permission to use netfilter: run as root, or with CAP_NET_ADMIN"};
+            what +
+                ": no permission to use netfilter: run as root, or with CAP_NET_ADMIN; if it does, "
+                "see whether --keep-privileges helps"};
   }
   if (contains(text, "xtables lock")) {
     return {ErrorCode::Busy, what + ": another program has held the lock /run/xtables.lock for " +

@@ -73,6 +73,11 @@ bool holds(const ObservedTable& table, std::string_view chain, uint64_t digest) 
   return found != table.chains.end() && found->second.rules.value() == digest;
 }
 
+bool holds(const ObservedTable& table, const FixedChain& chain) {
+  return chain.content_ours ? holds(table, chain.name, digest_of(chain.rules))
+                            : table.chains.contains(chain.name);
+}
+
 // ---- full
 
 class FullDiff {
@@ -95,11 +100,8 @@ class FullDiff {
  private:
   void fixed() {
     for (const auto& chain : fixed_chains(input_.options)) {
-      const ObservedTable& table = observed_[chain.table];
-      const bool there = table.chains.contains(chain.name);
-      const bool same =
-          chain.content_ours ? holds(table, chain.name, digest_of(chain.rules)) : there;
-      if (!same) out_.write_chain(chain.table, chain.name, chain.rules);
+      if (!holds(observed_[chain.table], chain))
+        out_.write_chain(chain.table, chain.name, chain.rules);
       ledger_.rules[static_cast<size_t>(chain.table)] += lines_in(chain.rules);
     }
   }
@@ -262,8 +264,12 @@ std::string_view first_shared_rule(const Ledger& ledger, SharedChain chain) {
   return first;
 }
 
-size_t count_drift(const Ledger& ledger, const Observed& observed) {
+size_t count_drift(const SyncInput& input, const Ledger& ledger, const Observed& observed) {
   size_t drift = 0;
+  for (const auto& chain : fixed_chains(input.options))
+    drift += !chain.shared && !holds(observed[chain.table], chain);
+  for (const Jump& jump : jumps())
+    drift += !observed[jump.table].has_jump(jump.rule());
   std::string name_text;
   for (const auto& [_, record] : ledger.services) {
     for (const auto& mark : record.chains) {

@@ -68,15 +68,15 @@ struct Observed {
   const ObservedTable& operator[](Table table) const { return tables[static_cast<size_t>(table)]; }
 };
 
-// How many chains of ours the kernel holds in another form than the ledger has them, or not at all: somebody else
-// has changed them.
-size_t count_drift(const Ledger& ledger, const Observed& observed);
-
 // What all Services have in common.
 struct SyncInput {
   const RuleOptions& options;
   const NodePortAddresses& node_ports;
 };
+
+// How many chains and jumps of ours the kernel holds in another form than we have written them, or not at all: somebody
+// else has changed them.
+size_t count_drift(const SyncInput& input, const Ledger& ledger, const Observed& observed);
 
 // What becomes of chains of Services that are no longer wanted.
 enum class Stale : uint8_t {

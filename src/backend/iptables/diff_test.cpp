@@ -31,13 +31,10 @@ class Node {
   void fold(const model::Change& change) { dirty_.merge(store_.fold(change)); }
 
   Transaction full() {
-    Observed observed;
-    const std::string dump = tables.save();
-    for (const Table table : kTables)
-      observed[table] = observe(dump, table);
     dirty_ = {};
-    return committed(diff_full(input(), all(), std::move(observed), ledger));
+    return committed(diff_full(input(), all(), observe_all(), ledger));
   }
+  size_t drift() const { return count_drift(input(), ledger, observe_all()); }
   Transaction partial() {
     const auto plans = plan::compile_some(store_.snapshot()->services,
                                           std::exchange(dirty_, {}).services, context_);
@@ -64,6 +61,13 @@ class Node {
     for (size_t at = 0; at < part.size(); at += 37)
       reader.feed(std::string_view(part).substr(at, 37));
     return reader.finish();
+  }
+  Observed observe_all() const {
+    Observed observed;
+    const std::string dump = tables.save();
+    for (const Table table : kTables)
+      observed[table] = observe(dump, table);
+    return observed;
   }
   SyncInput input() const { return {options_, node_ports_}; }
   std::vector<plan::ServicePlan> all() const {
@@ -257,6 +261,42 @@ TEST(IptablesDiff, TwoServicesWithOneAddressStandInTheOrderOfTheirNames) {
   const auto& rules = node.tables[Table::Nat].at("KUBE-SERVICES").rules;
   EXPECT_NE(rules.at(0).find("default/alpha"), std::string::npos);
   EXPECT_NE(rules.at(1).find("default/zeta"), std::string::npos);
+}
+
+TEST(IptablesDiff, DriftIsWhateverSomebodyElseHasChanged) {
+  Node node;
+  node.fold(service("default/web").cluster_ip("10.96.0.1").port("http", 80, 30080).ptr());
+  node.fold(slice("default/web", "a").port("http", 80).ready("10.244.0.1").ptr());
+  node.full();
+  EXPECT_EQ(node.drift(), 0U);
+  // One chain emptied, one jump removed, something foreign added.
+  ASSERT_TRUE(node.tables.apply("*nat\n:KUBE-POSTROUTING - [0:0]\n:FOREIGN - [0:0]\nCOMMIT\n"));
+  EXPECT_EQ(node.drift(), 1U);
+  const std::string jump = node.tables[Table::Nat].at("PREROUTING").rules.at(0);
+  ASSERT_TRUE(node.tables.apply("*nat\n-D" + jump.substr(2) + "\nCOMMIT\n"));
+  EXPECT_EQ(node.drift(), 2U);
+  node.full();
+  EXPECT_EQ(node.drift(), 0U);
+}
+
+TEST(IptablesDiff, WhatTheKubeletAddsToItsChainIsNoDrift) {
+  Node node;
+  node.full();
+  ASSERT_TRUE(node.tables.apply("*filter\n-A KUBE-FIREWALL -j DROP\nCOMMIT\n"));
+  EXPECT_EQ(node.drift(), 0U);
+}
+
+TEST(IptablesDiff, RulesAreCountedByTable) {
+  Node node;
+  node.fold(service("default/web").cluster_ip("10.96.0.1").port("http", 80, 30080).ptr());
+  node.fold(slice("default/web", "a").port("http", 80).ready("10.244.0.1").ptr());
+  const auto written = node.full().rules;
+  EXPECT_EQ(node.ledger.rules, written);
+  node.fold(model::ServiceDeleted{build::key("default/web")});
+  node.partial();
+  Node empty;
+  empty.full();
+  EXPECT_EQ(node.ledger.rules, empty.ledger.rules);
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ Result<Transaction> Proxier::full_transaction(const model::Snapshot& snapshot,
                                               const SyncInput& input, Stale stale,
                                               backend::SyncReport& report) {
   Observed observed = TRY(timed(report.observe, [&] { return programs_.observe_all(); }));
-  if (std::exchange(ledger_valid_, false)) report.drift = count_drift(ledger_, observed);
+  if (std::exchange(ledger_valid_, false)) report.drift = count_drift(input, ledger_, observed);
   auto plans = timed(report.plan, [&] {
     return plan::compile_all(snapshot.services, plan_context(settings_, snapshot));
   });
@@ -222,14 +222,25 @@ Result<Transaction> Proxier::preview(const model::Snapshot& snapshot) {
 
 bool Proxier::flushed(bool thorough) {
   if (!ledger_valid_) return false;
-  const auto gone = [&](Table table) {
-    return programs_.chain_presence(table, kCanary) == Programs::Presence::Gone;
-  };
+  const auto now = std::chrono::steady_clock::now();
+  if (now >= no_look_before_ && (thorough || now >= next_look_)) return drifted(now);
   // iptables-legacy reads a whole table to look at one chain of it: the mangle table is small.
-  if (ledger_.large() && !thorough) return gone(Table::Mangle);
-  if (std::ranges::any_of(kTables, gone)) return true;
-  const auto first = programs_.first_rule(Table::Nat, name(SharedChain::NatServices));
-  return first && *first != first_shared_rule(ledger_, SharedChain::NatServices);
+  return programs_.chain_presence(Table::Mangle, kCanary) == Programs::Presence::Gone;
+}
+
+// Reads everything, and sees to it that this costs little of the time.
+bool Proxier::drifted(std::chrono::steady_clock::time_point now) {
+  std::chrono::nanoseconds took{};
+  backend::SyncReport report;
+  const RuleOptions options = rule_options(settings_, capabilities_);
+  const NodePortAddresses node_ports = node_ports_or_none(report);
+  const auto observed = timed(took, [&] { return programs_.observe_all(); });
+  next_look_ = now + kLookShare * took;
+  const bool found = observed && count_drift({options, node_ports}, ledger_, *observed) > 0;
+  drifts_in_a_row_ = found ? drifts_in_a_row_ + 1 : 0;
+  // Somebody changes them as fast as we mend, or this iptables prints rules in another form than we do.
+  if (drifts_in_a_row_ > 1) no_look_before_ = now + drifts_in_a_row_ * kLookPause;
+  return found;
 }
 
 Result<std::vector<backend::PortConnections>> Proxier::count_connections(

@@ -113,7 +113,7 @@ std::vector<FixedChain> fixed_chains(const RuleOptions& options) {
   // The kubelet has the same chain: without localhost node ports its content is none of our business.
   const bool firewall_ours = options.localhost_node_ports;
   chains.push_back({Table::Filter, "KUBE-FIREWALL", firewall_ours ? std::string(kFirewallRule) : "",
-                    firewall_ours});
+                    firewall_ours, true});
   chains.push_back({Table::Nat, "KUBE-POSTROUTING", postrouting_rules(options, mark), true});
   chains.push_back(
       {Table::Nat, "KUBE-MARK-MASQ", "-A KUBE-MARK-MASQ -j MARK --set-xmark " + mark + "\n", true});

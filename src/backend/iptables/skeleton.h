@@ -32,6 +32,7 @@ struct FixedChain {
   std::string name;
   std::string rules;         // whole lines
   bool content_ours = true;  // false: only its existence is ensured
+  bool shared = false;       // with the kubelet, which may put in something of its own
 };
 std::vector<FixedChain> fixed_chains(const RuleOptions& options);
 

@@ -40,7 +40,7 @@ size_t Transaction::bytes() const {
 }
 
 size_t Transaction::rule_count() const {
-  return std::accumulate(rules.begin(), rules.end(), size_t{0});
+  return std::accumulate(rules.begin(), rules.end(), jumps);
 }
 
 std::string Transaction::str() const {
@@ -104,7 +104,7 @@ void TransactionBuilder::insert_at_top(Table table, std::string_view rule) {
   jumps.append("-I");
   jumps.append(rule.substr(2));
   jumps.append("\n");
-  ++rules_[static_cast<size_t>(table)];
+  ++jumps_;
 }
 
 void TransactionBuilder::remove_rule(Table table, std::string_view rule) {
@@ -128,6 +128,7 @@ Transaction TransactionBuilder::finish() {
     transaction.pieces.push_back("COMMIT\n");
   }
   transaction.rules = rules_;
+  transaction.jumps = jumps_;
   transaction.chains = chains_;
   transaction.deletes = deletes_;
   return transaction;

@@ -30,12 +30,13 @@ class Text {
 
 struct Transaction {
   std::vector<std::string> pieces;
-  RuleCounts rules{};  // written by it
+  RuleCounts rules{};  // written by it into chains of ours
+  size_t jumps = 0;    // written by it into built-in chains
   size_t chains = 0;   // created, rewritten or deleted by it
   size_t deletes = 0;  // of those, deleted
 
   bool empty() const { return pieces.empty(); }
-  size_t rule_count() const;  // of all tables
+  size_t rule_count() const;  // of all tables, jumps included
   size_t bytes() const;
   std::string str() const;
 };
@@ -75,6 +76,7 @@ class TransactionBuilder {
 
   Part parts_[kTables.size()];
   RuleCounts rules_{};
+  size_t jumps_ = 0;
   size_t chains_ = 0;
   size_t deletes_ = 0;
 };
