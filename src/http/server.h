@@ -31,7 +31,7 @@ class Places;
 struct ServerLimits {
   size_t connections = 256;
   // A client is not sent away for another before: its request may be on the way.
-  std::chrono::milliseconds settle = std::chrono::seconds(1);
+  std::chrono::milliseconds settle{50};
   // Go's default is 1 MiB; our pages need no more than a line, and proxies add a token or two.
   size_t header_bytes = size_t{32} * 1024;
   size_t body_bytes = size_t{16} * 1024;
