@@ -119,10 +119,15 @@ std::string socks_address(const Url& server) {
   return out;
 }
 
+// Version 5, and the ways to say who we are that we offer: nothing, or a name and a password too.
+std::string_view socks_greeting(bool with_user) {
+  using namespace std::string_view_literals;
+  return with_user ? "\x05\x02\x00\x02"sv : "\x05\x01\x00"sv;
+}
+
 Async<Result<>> greet_socks(ByteStream& stream, const Url& proxy) {
   const bool with_user = !proxy.user.empty();
-  const std::string greeting =
-      with_user ? std::string("\x05\x02\x00\x02", 4) : std::string("\x05\x01\x00", 3);
+  const std::string_view greeting = socks_greeting(with_user);
   const auto sent = co_await stream.write(greeting);
   if (!sent) co_return std::unexpected(sent.error());
   std::array<char, 2> choice{};

@@ -210,15 +210,22 @@ Async<Result<std::unique_ptr<ByteStream>>> finish(std::unique_ptr<StreamOf<Layer
   co_return std::move(secured);
 }
 
+base::Error dial_error(const base::Error& error, const Target& target) {
+  return target.proxy ? error.in("proxyconnect tcp") : error;
+}
+
+// A proxy is believed by the same roots as the server.
+Result<TlsContext> proxy_context(const Target& target) {
+  if (target.tls) return target.tls;
+  return make_tls_context({});
+}
+
 }  // namespace
 
 Async<Result<std::unique_ptr<ByteStream>>> dial(const Target& target) {
   const Url& first = target.proxy ? *target.proxy : target.server;
   auto socket = co_await connect(first, target);
-  if (!socket) {
-    co_return std::unexpected(target.proxy ? socket.error().in("proxyconnect tcp")
-                                           : socket.error());
-  }
+  if (!socket) co_return std::unexpected(dial_error(socket.error(), target));
   auto plain = std::make_unique<StreamOf<Plain>>(std::move(*socket));
   if (!target.proxy) {
     auto done = co_await finish(plain, target);
@@ -230,7 +237,7 @@ Async<Result<std::unique_ptr<ByteStream>>> dial(const Target& target) {
     auto done = co_await finish(plain, target);
     co_return std::move(done);
   }
-  auto context = target.tls ? Result<TlsContext>(target.tls) : make_tls_context({});
+  auto context = proxy_context(target);
   if (!context) co_return std::unexpected(context.error());
   auto outer = co_await secure(plain->layer(), *context, target.proxy->host);
   if (!outer) co_return std::unexpected(outer.error().in("proxyconnect tcp"));

@@ -174,13 +174,16 @@ class HttpClient final : public Client {
     co_return response;
   }
 
+  void tell_attempt(const Request& request, const Result<Answer>& answer, int attempt) {
+    const std::string code = answer ? std::to_string(answer->head.status) : std::string(kNoAnswer);
+    observer_.attempted(request.method, code, attempt > 0);
+  }
+
   // Tries again what the server asked to be tried again.
   Async<Result<Answer>> send(const Request& request, std::chrono::seconds head_patience) {
     for (int attempt = 0;; ++attempt) {
       auto answer = co_await send_once(request, head_patience);
-      observer_.attempted(request.method,
-                          answer ? std::to_string(answer->head.status) : std::string(kNoAnswer),
-                          attempt > 0);
+      tell_attempt(request, answer, attempt);
       if (!answer) {
         const bool again = request.method == "GET" && answer.error().code == ErrorCode::Lost;
         if (!again || attempt == kMaxRetries)

@@ -138,10 +138,14 @@ class Writer : public std::enable_shared_from_this<Writer> {
     }
   }
 
+  Request request_for(const EventObject& object) const {
+    return object.series ? patch_request(object) : create_request(object, content_type_);
+  }
+
   // One attempt. A series is patched; if the event is gone by now, it is created anew.
   Async<Outcome> write(const EventObject& object) {
     const bool series = object.series.has_value();
-    const Request first = series ? patch_request(object) : create_request(object, content_type_);
+    const Request first = request_for(object);
     auto response = co_await client_.request(first);
     if (series && response && response->status == 404) {
       const Request anew = create_request(object, content_type_);

@@ -182,11 +182,19 @@ Async<Reflector::Outcome<Reflector::WatchPtr>> Reflector::stream_state() {
   }
 }
 
+// The version to go on from; empty: the newest.
+std::string Reflector::known_version() const { return version_unavailable_ ? "" : version_; }
+
+// The version to list at: any will do at first.
+std::string Reflector::first_version() const {
+  if (version_unavailable_) return "";
+  return version_.empty() ? "0" : version_;
+}
+
 // Null: the stream ended before the state was complete.
 Async<Reflector::Outcome<Reflector::WatchPtr>> Reflector::try_to_stream_state() {
   const auto lasts = random_lifetime();
-  const std::string query =
-      query_.state_and_watch(version_unavailable_ ? std::string() : version_, lasts);
+  const std::string query = query_.state_and_watch(known_version(), lasts);
   auto watch = co_await open(query, lasts);
   if (!watch) co_return std::move(watch);
   Gathering state;
@@ -248,7 +256,7 @@ Async<Reflector::Outcome<>> Reflector::gather(Watch& watch, Gathering& state) {
 }
 
 Async<Reflector::Outcome<>> Reflector::list() {
-  const std::string version = version_unavailable_ ? "" : version_.empty() ? "0" : version_;
+  const std::string version = first_version();
   auto listed = co_await list_at(version);
   if (listed || listed.error().kind != Failure::Kind::Expired) co_return std::move(listed);
   version_unavailable_ = true;

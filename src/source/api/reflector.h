@@ -87,6 +87,8 @@ class Reflector {
   event::Async<> cycle();
   event::Async<Outcome<WatchPtr>> stream_state();
   event::Async<Outcome<WatchPtr>> try_to_stream_state();
+  std::string known_version() const;
+  std::string first_version() const;
   event::Async<Outcome<>> gather(Watch& watch, Gathering& state);
   event::Async<Outcome<>> list();
   event::Async<Outcome<>> list_at(const std::string& version);
