@@ -36,7 +36,9 @@ Result<> dump(Family family, Protocol protocol, bool filtered, const Each& each)
 // A kernel that refuses the filter does so before it shows an entry.
 Result<> dump(Family family, Protocol protocol, const Each& each) {
   auto filtered = dump(family, protocol, true, each);
-  if (filtered || filtered.error().code != ErrorCode::System) return filtered;
+  const bool refused = !filtered && (filtered.error().code == ErrorCode::System ||
+                                     filtered.error().code == ErrorCode::Unsupported);
+  if (!refused) return filtered;
   return dump(family, protocol, false, each);
 }
 
@@ -76,7 +78,7 @@ Result<Sweep> sweep_flows(Family family, Protocol protocol,
   // table does not lose its place when an entry goes.
   auto eraser = TRY(Conversation::open(NETLINK_NETFILTER));
   size_t deleted = 0;
-  std::optional<base::Error> failure;
+  std::optional<base::Error> failure{};
   auto sweep = TRY(walk(family, protocol, [&](const TrackedFlow& tracked) {
     if (!stale(tracked.flow)) return;
     const auto erased = erase(eraser, tracked);
@@ -85,7 +87,7 @@ Result<Sweep> sweep_flows(Family family, Protocol protocol,
     else if (!failure)
       failure = erased.error();
   }));
-  if (failure) return std::unexpected(*failure);
+  sweep.failure = std::move(failure);
   sweep.deleted = deleted;
   return sweep;
 }

@@ -9,6 +9,7 @@
 
 #include "kernel/attributes.h"
 #include "kernel/netlink.h"
+#include "kernel/nf_tables.h"
 
 namespace kernel {
 namespace {
@@ -69,14 +70,9 @@ Result<> ensure_counter(const std::string& name) {
 }
 
 Result<> delete_nft_table(net::Family family, const std::string& name) {
-  Message message;
-  message.close(message.add_netfilter(NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES));
-  const uint8_t proto = family == net::Family::V4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
-  nlmsghdr* header = message.add_netfilter(nf_tables(NFT_MSG_DELTABLE), NLM_F_ACK, proto);
-  mnl_attr_put_strz(header, NFTA_TABLE_NAME, name.c_str());
-  message.close(header);
-  message.close(message.add_netfilter(NFNL_MSG_BATCH_END, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES));
-  return netlink::transact(NETLINK_NETFILTER, message, "delete nftables table " + name);
+  nf_tables::Batch batch(family, name);
+  batch.delete_table();
+  return batch.commit("delete nftables table " + name);
 }
 
 }  // namespace kernel

@@ -18,6 +18,7 @@
 #include <tuple>
 
 #include "kernel/conntrack.h"
+#include "kernel/netfilter.h"
 #include "kernel/nf_tables.h"
 
 namespace kernel {
@@ -224,9 +225,7 @@ Tuple reversed(const Tuple& tuple) {
 }  // namespace
 
 Result<> clear_tcp_resets(Family family) {
-  Batch batch(family, kTcpResetTable);
-  batch.delete_table();
-  const auto deleted = batch.commit("delete nf_tables table " + std::string(kTcpResetTable));
+  const auto deleted = delete_nft_table(family, kTcpResetTable);
   if (!deleted && deleted.error().code != base::ErrorCode::NotFound) return deleted;
   return {};
 }
@@ -248,12 +247,15 @@ Result<std::vector<Flow>> TcpResetter::reset(const std::function<bool(const Flow
   std::vector<Flow> flows(found.begin(), found.end());
   // In this order: an end that sends in between meets the rule, and is not taken for the start of something new.
   TRY(arm(flows));
-  TRY(sweep_flows(family_, net::Protocol::Tcp,
-                  [&](const Flow& flow) { return found.contains(flow); }));
+  const auto swept = sweep_flows(family_, net::Protocol::Tcp,
+                                 [&](const Flow& flow) { return found.contains(flow); });
+  // Whatever became of that: an entry that is gone is not found again.
   for (const Flow& flow : flows) {
     poke(reversed(flow.original));
     poke(reversed(flow.reply));
   }
+  if (!swept) return std::unexpected(swept.error());
+  if (swept->failure) return std::unexpected(*swept->failure);
   return flows;
 }
 

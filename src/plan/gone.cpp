@@ -1,7 +1,10 @@
 #include "plan/gone.h"
 
+#include <algorithm>
 #include <functional>
 #include <string_view>
+
+#include "base/check.h"
 
 namespace plan {
 namespace {
@@ -64,6 +67,7 @@ std::vector<TcpEnd> EndpointUses::update(const std::vector<EntryChange>& changes
   for (const auto& change : changes) {
     for_each_endpoint(change.before.get(), family_, [&](const TcpEnd& end) {
       const auto found = counts_.find(end);
+      CHECK(found != counts_.end());
       if (--found->second > 0) return;
       counts_.erase(found);
       gone.push_back(end);
@@ -86,10 +90,12 @@ void FrontEnds::add(const ServiceEntry& entry) {
   }
 }
 
-bool FrontEnds::redirected(const net::Flow& flow) const {
+bool FrontEnds::redirected(const net::Flow& flow, std::span<const net::IpAddr> here) const {
   const net::IpAddr& to = flow.original.destination;
   const uint16_t port = flow.original.destination_port;
-  return flow.redirected() && (node_ports_.contains(port) || addresses_.contains({to, port}));
+  if (!flow.redirected()) return false;
+  if (addresses_.contains({to, port})) return true;
+  return node_ports_.contains(port) && std::ranges::find(here, to) != here.end();
 }
 
 }  // namespace plan

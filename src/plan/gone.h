@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -58,8 +59,8 @@ class FrontEnds {
  public:
   void add(const model::ServiceEntry& entry);
 
-  // Was the connection made to one of them, and led elsewhere?
-  bool redirected(const net::Flow& flow) const;
+  // Was the connection made to one of them, and led elsewhere? Node ports are ports of the addresses `here`.
+  bool redirected(const net::Flow& flow, std::span<const net::IpAddr> here) const;
 
  private:
   std::unordered_set<TcpEnd, TcpEndHash> addresses_;

@@ -183,6 +183,7 @@ net::Flow flow(const char* to, uint16_t port, const TcpEnd& answers) {
 }
 
 TEST(FrontEnds, AreTheAddressesAndNodePortsOfAService) {
+  const std::vector here{ip("172.31.0.11")};
   FrontEnds fronts;
   fronts.add(build::entry(service("default/web")
                               .cluster_ip("10.96.0.1")
@@ -190,16 +191,17 @@ TEST(FrontEnds, AreTheAddressesAndNodePortsOfAService) {
                               .external_ip("198.51.100.1")
                               .port("", 80, 30080)));
   for (const char* to : {"10.96.0.1", "203.0.113.1", "198.51.100.1"})
-    EXPECT_TRUE(fronts.redirected(flow(to, 80, kPod))) << to;
-  EXPECT_TRUE(fronts.redirected(flow("172.31.0.11", 30080, kPod)));
-  EXPECT_FALSE(fronts.redirected(flow("172.31.0.11", 80, kPod))) << "a hostPort";
-  EXPECT_FALSE(fronts.redirected(flow("10.96.0.1", 81, kPod)));
+    EXPECT_TRUE(fronts.redirected(flow(to, 80, kPod), here)) << to;
+  EXPECT_TRUE(fronts.redirected(flow("172.31.0.11", 30080, kPod), here));
+  EXPECT_FALSE(fronts.redirected(flow("172.31.0.11", 80, kPod), here)) << "a hostPort";
+  EXPECT_FALSE(fronts.redirected(flow("10.96.0.1", 81, kPod), here));
+  EXPECT_FALSE(fronts.redirected(flow("172.31.0.12", 30080, kPod), here)) << "of a neighbour";
 }
 
 TEST(FrontEnds, AConnectionThatWasNotLedElsewhereIsNotOurs) {
   FrontEnds fronts;
   fronts.add(build::entry(web()));
-  EXPECT_FALSE(fronts.redirected(flow("10.96.0.1", 80, {ip("10.96.0.1"), 80})));
+  EXPECT_FALSE(fronts.redirected(flow("10.96.0.1", 80, {ip("10.96.0.1"), 80}), {}));
 }
 
 }  // namespace
