@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "daemon/timing.h"
-#include "kernel/addresses.h"
 #include "log/log.h"
 
 namespace proxyd {
@@ -14,26 +13,35 @@ Aftermath::Aftermath(Parts parts) : parts_(std::move(parts)) {
 
 void Aftermath::queued() { parts_.health->queued(parts_.context.family); }
 
-void Aftermath::synced(const Synced& sync, ResetWatch::Time now) {
+void Aftermath::synced(const Synced& sync, Time now) {
   const net::Family family = parts_.context.family;
   parts_.context.zone = sync.snapshot->node != nullptr ? sync.snapshot->node->zone : std::string();
   observe_latencies(sync.triggers);
-  const bool udp = take_in(sync);
+  sweep_owed_ = take_in(sync) || sweep_owed_;
   parts_.metrics->no_local_endpoints(family, internal_without_local_, external_without_local_);
   parts_.health->updated(family);
   show_ports();
-  sweep_owed_ = (udp || sweep_owed_) && !clean_flows(*sync.snapshot);
-  if (!sweep_owed_) swept_ = sync.snapshot;
-  if (parts_.resets) parts_.resets->synced(sync.snapshot, sync.dirty, false, now);
+  programmed_ = sync.snapshot;
+  settle(now);
+  if (parts_.resets) parts_.resets->synced(sync.snapshot, sync.dirty, now);
   if (!std::exchange(synced_, true)) parts_.first_synced();
 }
 
-std::optional<ResetWatch::Time> Aftermath::next() const {
-  return parts_.resets ? parts_.resets->next() : std::nullopt;
+std::optional<Aftermath::Time> Aftermath::next() const {
+  const auto reset = parts_.resets ? parts_.resets->next() : std::nullopt;
+  if (!sweep_owed_) return reset;
+  return std::min(reset.value_or(sweep_again_), sweep_again_);
 }
 
-void Aftermath::run(ResetWatch::Time now) {
+void Aftermath::run(Time now) {
+  if (sweep_owed_ && now >= sweep_again_) settle(now);
   if (parts_.resets) parts_.resets->run(now);
+}
+
+void Aftermath::settle(Time now) {
+  sweep_owed_ = sweep_owed_ && !clean_flows();
+  sweep_again_ = now + kSweepAgain;
+  if (!sweep_owed_) swept_ = programmed_;
 }
 
 void Aftermath::observe_latencies(const TriggerTimes& triggers) {
@@ -89,33 +97,15 @@ void Aftermath::show_ports() {
   parts_.publish(ports_);
 }
 
-// Those of this node on which node ports answer.
-std::vector<net::IpAddr> Aftermath::node_port_addresses() const {
-  std::vector<net::IpAddr> found;
-  const auto addresses = kernel::interface_addresses();
-  if (!addresses) {
-    klog::error("No addresses of this node, ignoring connections to node ports",
-                addresses.error().text);
-    return found;
-  }
-  for (const auto& address : *addresses) {
-    const bool served = parts_.node_ports_everywhere ||
-                        std::ranges::any_of(parts_.node_port_cidrs, [&](const net::Cidr& cidr) {
-                          return cidr.contains(address.ip);
-                        });
-    if (served) found.push_back(address.ip);
-  }
-  return found;
-}
-
-bool Aftermath::clean_flows(const model::Snapshot& now) {
+bool Aftermath::clean_flows() {
   const klog::Field family{"ipFamily", net::name(parts_.context.family)};
   const auto start = std::chrono::steady_clock::now();
-  const plan::FlowJudge judge(swept_.get(), now, parts_.context, node_port_addresses());
+  const plan::FlowJudge judge(swept_.get(), *programmed_, parts_.context,
+                              parts_.node_port_addresses());
   if (judge.idle()) return true;
   const auto swept = parts_.sweep(judge);
   if (!swept) {
-    klog::error("Failed to clear all conntrack entries", swept.error().text, {family});
+    klog::error("Failed to list conntrack entries", swept.error().text, {family});
     return false;
   }
   const auto took = std::chrono::steady_clock::now() - start;
@@ -128,7 +118,9 @@ bool Aftermath::clean_flows(const model::Snapshot& now) {
                  {"seen", swept->seen},
                  {"deleted", swept->deleted},
                  {"milliseconds", milliseconds(took)}});
-  return true;
+  if (swept->failure)
+    klog::error("Failed to clear all conntrack entries", swept->failure->text, {family});
+  return !swept->failure;
 }
 
 }  // namespace proxyd

@@ -31,11 +31,17 @@ struct Synced {
 class Aftermath {
  public:
   using Wall = std::chrono::system_clock::time_point;
+  using Time = ResetWatch::Time;
+
+  // A clean-up of connections that failed is tried again after this, or with the next sync.
+  static constexpr std::chrono::seconds kSweepAgain{30};
 
   struct Parts {
     plan::Context context;  // but for the zone, which the snapshot knows
-    bool node_ports_everywhere = true;
-    std::vector<net::Cidr> node_port_cidrs{};  // if not everywhere
+    // The addresses of this node where node ports answer.
+    std::function<std::vector<net::IpAddr>()> node_port_addresses = [] {
+      return std::vector<net::IpAddr>();
+    };
     std::shared_ptr<metrics::Metrics> metrics;
     std::shared_ptr<serve::Health> health;
     // After each sync; the same pointer as before if nothing has changed.
@@ -53,27 +59,29 @@ class Aftermath {
 
   // There is something to do.
   void queued();
-  void synced(const Synced& sync, ResetWatch::Time now);
+  void synced(const Synced& sync, Time now);
 
   // What has to wait: when run() has something to do, if it ever has.
-  std::optional<ResetWatch::Time> next() const;
-  void run(ResetWatch::Time now);
+  std::optional<Time> next() const;
+  void run(Time now);
 
  private:
   void observe_latencies(const TriggerTimes& triggers);
   // Takes in what has changed. True: a Service that has changed has or had a UDP port.
   bool take_in(const Synced& sync);
   bool take_in(const model::ServiceKey& key, const model::ServiceEntry* entry);
-  std::vector<net::IpAddr> node_port_addresses() const;
   void show_ports();
+  // Does a clean-up that is owed.
+  void settle(Time now);
   // False: it must be tried again.
-  bool clean_flows(const model::Snapshot& now);
+  bool clean_flows();
 
   Parts parts_;
   bool synced_ = false;  // once, at least
-  // What tracked connections were last compared with; null at start.
-  model::SnapshotPtr swept_;
+  model::SnapshotPtr programmed_;
+  model::SnapshotPtr swept_;  // what tracked connections were last compared with; null at start
   bool sweep_owed_ = false;
+  Time sweep_again_;
   std::map<model::ServiceKey, plan::ServiceSummary> summaries_;  // of those with something to say
   size_t internal_without_local_ = 0;                            // sums over summaries_
   size_t external_without_local_ = 0;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "config/go_duration.h"
+#include "daemon/aftermath.h"
 #include "daemon/api_source.h"
 #include "daemon/backends.h"
 #include "daemon/clean_up.h"
@@ -20,6 +21,7 @@
 #include "daemon/privileges.h"
 #include "daemon/servers.h"
 #include "daemon/sync_loop.h"
+#include "kernel/addresses.h"
 #include "kernel/privileges.h"
 #include "kernel/tcp_reset.h"
 #include "log/log.h"
@@ -67,6 +69,8 @@ Result<NodeFacts> facts_of(const config::Options& options, const std::string& na
 
 Result<> check_options(const config::Options& options) {
   TRY(check_settings(options.config));
+  if (options.tcp_reset_after.count() < 0)
+    return base::fail(ErrorCode::Invalid, "--tcp-reset-after must not be negative");
   // Without them there would be no Services, and all rules of an earlier run would go.
   if (!options.manifests.empty() && ::access(options.manifests.c_str(), R_OK) != 0)
     return base::fail_errno("manifests " + options.manifests);
@@ -125,8 +129,23 @@ void start_sync_thread(std::unique_ptr<backend::Backend> backend, const config::
   }).detach();
 }
 
+using Addresses = std::function<std::vector<net::IpAddr>()>;
+
+// Reads the interfaces each time: addresses come and go.
+Addresses node_port_addresses(const config::Config& config, const NodeFacts& node,
+                              net::Family family) {
+  return [range = node_port_range(config, node, family)] {
+    const auto addresses = kernel::interface_addresses();
+    if (addresses) return within(range, *addresses);
+    klog::error("No addresses of this node, ignoring connections to node ports",
+                addresses.error().text);
+    return std::vector<net::IpAddr>();
+  };
+}
+
 // Nothing unless it is asked for and can be had.
-std::optional<ResetWatch> watch_for_resets(const config::Options& options, net::Family family) {
+std::optional<ResetWatch> watch_for_resets(const config::Options& options, net::Family family,
+                                           Addresses node_port_addresses) {
   // What a run before us, which may have had the flag, has left.
   if (const auto cleared = kernel::clear_tcp_resets(family); !cleared)
     klog::verbose(2, "Could not remove the table of TCP resets, ignoring",
@@ -143,28 +162,38 @@ std::optional<ResetWatch> watch_for_resets(const config::Options& options, net::
                     {.reset = [resetter](const ResetWatch::Doomed& doomed,
                                          size_t limit) { return resetter->reset(doomed, limit); },
                      .clear = [family] { return kernel::clear_tcp_resets(family); },
-                     .linger = kernel::TcpResetter::kLinger});
+                     .linger = kernel::TcpResetter::kLinger,
+                     .node_port_addresses = std::move(node_port_addresses)});
+}
+
+base::Result<kernel::Sweep> sweep_udp(net::Family family, const plan::FlowJudge& judge) {
+  return kernel::sweep_flows(family, net::Protocol::Udp, [&](const net::Flow& flow) {
+    const bool stale = judge.stale(flow);
+    if (stale && klog::enabled(6)) {
+      klog::verbose(6, "Deleting a stale connection",
+                    {{"from", flow.original.source.str()},
+                     {"sourcePort", flow.original.source_port},
+                     {"to", flow.original.destination.str()},
+                     {"port", flow.original.destination_port},
+                     {"endpoint", flow.reply.source.str()}});
+    }
+    return stale;
+  });
 }
 
 // What follows each sync of one family.
 Aftermath::Parts aftermath_parts(const config::Options& options, const NodeFacts& node,
                                  net::Family family) {
   const config::Config& config = options.config;
-  NodePortRange node_ports = node_port_range(config, node, family);
+  const Addresses addresses = node_port_addresses(config, node, family);
   return {.context = plan_context(config, node, family),
-          .node_ports_everywhere = node_ports.everywhere,
-          .node_port_cidrs = std::move(node_ports.cidrs),
+          .node_port_addresses = addresses,
           .metrics = nullptr,
           .health = nullptr,
           .publish = nullptr,
-          .sweep =
-              [family](const plan::FlowJudge& judge) {
-                return kernel::sweep_flows(family, net::Protocol::Udp, [&](const net::Flow& flow) {
-                  return judge.stale(flow);
-                });
-              },
+          .sweep = [family](const plan::FlowJudge& judge) { return sweep_udp(family, judge); },
           .first_synced = [mode = config.mode, family] { clean_other_modes(mode, family); },
-          .resets = watch_for_resets(options, family)};
+          .resets = watch_for_resets(options, family, addresses)};
 }
 
 }  // namespace
@@ -188,7 +217,12 @@ Result<> run(const config::Options& options) {
   const auto health = std::make_shared<serve::Health>(2 * config.sync_period);
   Intake intake(
       config, name, *metrics,
-      {.end = [&](std::string why) { loop.end(std::move(why)); },
+      {.queued =
+           [&](net::Family family) {
+             health->queued(family);
+             metrics->sync_queued(family);
+           },
+       .end = [&](std::string why) { loop.end(std::move(why)); },
        .node_seen =
            [&](const model::Node& node) { health->set_node_eligible(is_eligible(node)); }});
   const auto source = TRY(open_source(options, name, loop, intake, *metrics));

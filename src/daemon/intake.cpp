@@ -39,7 +39,6 @@ size_t Intake::take(std::vector<model::Change> changes) {
   model::DirtySet dirty;
   for (auto& change : changes) {
     tell_skipped(change);
-    count(change);
     if (const auto* gone = std::get_if<model::NodeDeleted>(&change))
       klog::info("Node is being deleted", {{"node", gone->name}});
     dirty.merge(fold(std::move(change)));
@@ -56,6 +55,7 @@ model::DirtySet Intake::fold(model::Change change) {
   const model::Change told = change;  // a pointer or a key
   const auto* deleted = std::get_if<model::SliceDeleted>(&told);
   const auto gone = deleted != nullptr ? family_of(deleted->key) : std::nullopt;
+  count(told, gone);
   model::DirtySet dirty = store_.fold(std::move(change));
   if (std::holds_alternative<std::shared_ptr<const model::Node>>(told)) tell_node();
   if (dirty.empty()) return dirty;
@@ -91,18 +91,21 @@ void Intake::hand_on() {
   // Even a cluster without any Service gets its first sync.
   if (std::exchange(handed_on_, true) && dirty_.empty()) return;
   const Update update{store_.snapshot(), std::exchange(dirty_, {}), std::exchange(triggers_, {})};
-  for (const auto& [_, mailbox] : mailboxes_)
+  for (const auto& [family, mailbox] : mailboxes_) {
+    // Here, not where the letter is taken out: a sync thread that hangs must not pass for one with nothing to do.
+    listeners_.queued(family);
     mailbox->put(update);
+  }
 }
 
-void Intake::count(const model::Change& change) {
-  using Slice = std::shared_ptr<const model::EndpointSlice>;
+void Intake::count(const model::Change& change, std::optional<net::Family> gone) {
   if (std::holds_alternative<std::shared_ptr<const model::Service>>(change) ||
       std::holds_alternative<model::ServiceDeleted>(change))
     metrics_.service_changed(mailboxes_.size());
-  const auto* slice = std::get_if<Slice>(&change);
-  const bool ours = slice != nullptr && mailboxes_.contains((*slice)->family);
-  if (ours || std::holds_alternative<model::SliceDeleted>(change)) metrics_.endpoints_changed();
+  std::optional<net::Family> family = gone;
+  if (const auto* slice = std::get_if<std::shared_ptr<const model::EndpointSlice>>(&change))
+    family = (*slice)->family;
+  if (family && mailboxes_.contains(*family)) metrics_.endpoints_changed();
 }
 
 void Intake::remember_node() {

@@ -23,7 +23,8 @@ using Mailbox = std::shared_ptr<event::Mailbox<Update>>;
 class Intake {
  public:
   struct Listeners {
-    std::function<void(std::string)> end;  // ends the daemon
+    std::function<void(net::Family)> queued;  // there is something to do for a family
+    std::function<void(std::string)> end;     // ends the daemon
     std::function<void(const model::Node&)>
         node_seen;  // this node's object, each time it has changed
   };
@@ -45,7 +46,8 @@ class Intake {
 
  private:
   model::DirtySet fold(model::Change change);
-  void count(const model::Change& change);
+  // `gone`: the family of a slice that is deleted.
+  void count(const model::Change& change, std::optional<net::Family> gone);
   std::optional<net::Family> family_of(const model::SliceKey& key) const;
   void tell_node();
   void check_node();

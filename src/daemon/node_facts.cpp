@@ -140,6 +140,18 @@ NodePortRange node_port_range(const config::Config& config, const NodeFacts& nod
   return range;
 }
 
+std::vector<IpAddr> within(const NodePortRange& range,
+                           const std::vector<kernel::InterfaceAddress>& addresses) {
+  std::vector<IpAddr> found;
+  for (const auto& address : addresses) {
+    const bool open = range.everywhere || std::ranges::any_of(range.cidrs, [&](const Cidr& cidr) {
+                        return cidr.contains(address.ip);
+                      });
+    if (open) found.push_back(address.ip);
+  }
+  return found;
+}
+
 iptables::LocalTraffic local_traffic(const config::Config& config, const NodeFacts& node,
                                      Family family) {
   iptables::LocalTraffic local;

@@ -46,6 +46,9 @@ struct NodePortRange {
 };
 NodePortRange node_port_range(const config::Config& config, const NodeFacts& node,
                               net::Family family);
+// Of these addresses those where node ports are open.
+std::vector<net::IpAddr> within(const NodePortRange& range,
+                                const std::vector<kernel::InterfaceAddress>& addresses);
 
 // How traffic of local pods is recognised in one family.
 iptables::LocalTraffic local_traffic(const config::Config& config, const NodeFacts& node,

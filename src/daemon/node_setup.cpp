@@ -90,15 +90,17 @@ std::vector<std::pair<std::string, int64_t>> conntrack_sysctls(const config::Con
   const auto add = [&](const char* name, int64_t value) {
     if (value > 0) sysctls.emplace_back(std::string("net/netfilter/") + name, value);
   };
-  const auto whole_seconds = [](config::Duration d) {
-    return std::chrono::duration_cast<std::chrono::seconds>(d).count();
+  // Parity: less than a second becomes 0.
+  const auto add_timeout = [&](const char* name, config::Duration timeout) {
+    const auto whole = std::chrono::duration_cast<std::chrono::seconds>(timeout).count();
+    if (timeout.count() > 0) sysctls.emplace_back(std::string("net/netfilter/") + name, whole);
   };
   add("nf_conntrack_max", conntrack_max(conntrack, cpus));
-  add("nf_conntrack_tcp_timeout_established", whole_seconds(conntrack.tcp_established_timeout));
-  add("nf_conntrack_tcp_timeout_close_wait", whole_seconds(conntrack.tcp_close_wait_timeout));
+  add_timeout("nf_conntrack_tcp_timeout_established", conntrack.tcp_established_timeout);
+  add_timeout("nf_conntrack_tcp_timeout_close_wait", conntrack.tcp_close_wait_timeout);
   add("nf_conntrack_tcp_be_liberal", conntrack.tcp_be_liberal ? 1 : 0);
-  add("nf_conntrack_udp_timeout", whole_seconds(conntrack.udp_timeout));
-  add("nf_conntrack_udp_timeout_stream", whole_seconds(conntrack.udp_stream_timeout));
+  add_timeout("nf_conntrack_udp_timeout", conntrack.udp_timeout);
+  add_timeout("nf_conntrack_udp_timeout_stream", conntrack.udp_stream_timeout);
   return sysctls;
 }
 

@@ -22,15 +22,14 @@ ResetWatch::ResetWatch(net::Family family, Schedule::Duration drain, Kernel kern
       kernel_(std::move(kernel)),
       uses_(family) {}
 
-void ResetWatch::synced(model::SnapshotPtr snapshot, const model::DirtySet& dirty, bool all,
-                        Time now) {
-  if (snapshot_ == nullptr) {
+void ResetWatch::synced(model::SnapshotPtr snapshot, const model::DirtySet& dirty, Time now) {
+  const bool first = snapshot_ == nullptr;
+  if (first) {
     snapshot_ = std::make_shared<const model::Snapshot>();
     started_ = now;
-    all = true;
   }
-  note_gone(all ? plan::changes(snapshot_->services, snapshot->services)
-                : plan::changes(snapshot_->services, snapshot->services, dirty.services),
+  note_gone(first ? plan::changes(snapshot_->services, snapshot->services)
+                  : plan::changes(snapshot_->services, snapshot->services, dirty.services),
             now);
   snapshot_ = std::move(snapshot);
 }
@@ -65,12 +64,15 @@ void ResetWatch::run(Time now) {
 void ResetWatch::reset(Time now) {
   plan::FrontEnds current;
   snapshot_->services.for_each([&](const auto& entry) { current.add(*entry); });
+  here_ = kernel_.node_port_addresses();
   const auto flows =
       kernel_.reset([&](const net::Flow& flow) { return doomed(flow, current, now); }, kMaxFlows);
   if (flows) {
     finish_round(*flows, now);
   } else {
     not_before_ = now + kRetry;
+    clear_at_ = now + kernel_.linger;  // the rules may be there
+    forget_old(now);
     klog::error("Cannot reset connections to removed endpoints", flows.error().text,
                 {{"ipFamily", net::name(family_)}, {"retryingTime", kRetry}});
   }
@@ -81,9 +83,9 @@ bool ResetWatch::doomed(const net::Flow& flow, const plan::FrontEnds& current, T
   const auto found = gone_.find(endpoint);
   if (found != gone_.end()) {
     const Gone& gone = found->second;
-    return due(gone, now) && (gone.by->redirected(flow) || current.redirected(flow));
+    return due(gone, now) && (gone.by->redirected(flow, here_) || current.redirected(flow, here_));
   }
-  return strangers_due(now) && !uses_.contains(endpoint) && current.redirected(flow);
+  return strangers_due(now) && !uses_.contains(endpoint) && current.redirected(flow, here_);
 }
 
 void ResetWatch::finish_round(const std::vector<net::Flow>& flows, Time now) {
@@ -102,6 +104,12 @@ void ResetWatch::finish_round(const std::vector<net::Flow>& flows, Time now) {
 void ResetWatch::forget_due(Time now) {
   std::erase_if(gone_, [&](const auto& entry) { return due(entry.second, now); });
   if (strangers_due(now)) started_.reset();
+}
+
+void ResetWatch::forget_old(Time now) {
+  std::erase_if(gone_, [&](const auto& entry) {
+    return due(entry.second, now) && entry.second.since + drain_ + kPatience <= now;
+  });
 }
 
 void ResetWatch::clear() {

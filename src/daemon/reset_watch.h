@@ -33,6 +33,8 @@ class ResetWatch {
     std::function<base::Result<std::vector<net::Flow>>(const Doomed&, size_t limit)> reset;
     std::function<base::Result<>()> clear;
     std::chrono::seconds linger;  // from the last reset to clear()
+    // Of this node, where node ports answer.
+    std::function<std::vector<net::IpAddr>()> node_port_addresses;
   };
 
   // A round resets no more than this, then waits: thousands of clients that connect anew are a storm.
@@ -40,12 +42,14 @@ class ResetWatch {
   static constexpr std::chrono::seconds kPause{1};
   // After an error.
   static constexpr std::chrono::seconds kRetry{30};
+  // While there are errors, an endpoint is remembered for this long.
+  static constexpr std::chrono::hours kPatience{1};
 
   ResetWatch(net::Family family, Schedule::Duration drain, Kernel kernel);
 
-  // The kernel now has the rules of this snapshot. `dirty` is what differs from the snapshot of the last call; with
-  // `all` that is found out by comparing them.
-  void synced(model::SnapshotPtr snapshot, const model::DirtySet& dirty, bool all, Time now);
+  // The kernel now has the rules of this snapshot. `dirty` is what differs from the snapshot of the last call; the first
+  // one is compared with nothing.
+  void synced(model::SnapshotPtr snapshot, const model::DirtySet& dirty, Time now);
 
   // When run() has something to do; nothing: not before synced() finds something.
   std::optional<Time> next() const;
@@ -67,6 +71,7 @@ class ResetWatch {
   bool doomed(const net::Flow& flow, const plan::FrontEnds& current, Time now) const;
   void finish_round(const std::vector<net::Flow>& flows, Time now);
   void forget_due(Time now);
+  void forget_old(Time now);
   void clear();
 
   net::Family family_;
@@ -74,6 +79,7 @@ class ResetWatch {
   Kernel kernel_;
   model::SnapshotPtr snapshot_;  // null until the first sync
   plan::EndpointUses uses_;
+  std::vector<net::IpAddr> here_;  // where node ports answer, as of this round
   GoneMap gone_;
   std::optional<Time> started_;    // connections to strangers have not been looked for yet
   Time not_before_ = Time::min();  // the next round: after a pause, or an error

@@ -40,7 +40,7 @@ class ResetWatchTest : public testing::Test {
   void sync(Changes... changes) {
     model::DirtySet dirty;
     (dirty.merge(store_.fold(std::move(changes))), ...);
-    watch_.synced(store_.snapshot(), dirty, false, now_);
+    watch_.synced(store_.snapshot(), dirty, now_);
   }
 
   void web(std::initializer_list<const char*> pods) {
@@ -63,7 +63,10 @@ class ResetWatchTest : public testing::Test {
 
   // The kernel: tracked connections, and whether our table is there.
   base::Result<std::vector<Flow>> reset(const ResetWatch::Doomed& doomed, size_t limit) {
-    if (broken_) return base::fail(base::ErrorCode::System, "no");
+    if (broken_) {
+      table_ = true;  // it may break after that
+      return base::fail(base::ErrorCode::System, "no");
+    }
     std::vector<Flow> found;
     std::erase_if(tracked_, [&](const Flow& one) {
       if (found.size() == limit || !doomed(one)) return false;
@@ -89,7 +92,7 @@ class ResetWatchTest : public testing::Test {
                        table_ = false;
                        return base::Result<>{};
                      },
-                     kLinger}};
+                     kLinger, [] { return std::vector<net::IpAddr>(); }}};
 };
 
 TEST_F(ResetWatchTest, ConnectionsToAnEndpointThatIsGoneAreResetAfterTheDrainTime) {
@@ -222,13 +225,33 @@ TEST_F(ResetWatchTest, AnErrorIsTriedAgainLater) {
   EXPECT_THAT(reset_, SizeIs(1));
 }
 
-TEST_F(ResetWatchTest, AfterAFailedSyncEverythingIsCompared) {
+TEST_F(ResetWatchTest, AfterAnErrorTheRulesAreRemovedAllTheSame) {
   web({"10.244.1.5"});
   tracked_ = {flow("10.244.1.5")};
-  store_.fold(slice("default/web", "s").port("", 8080).ptr());  // its sync failed
-  watch_.synced(store_.snapshot(), {}, true, now_);
+  web({});
+  broken_ = true;
   pass(kDrain);
-  EXPECT_THAT(reset_, SizeIs(1));
+  broken_ = false;
+  tracked_.clear();
+  EXPECT_TRUE(table_);
+  pass(ResetWatch::kRetry + kLinger);
+  EXPECT_FALSE(table_);
+  EXPECT_FALSE(watch_.next());
+}
+
+TEST_F(ResetWatchTest, WhileThereAreErrorsEndpointsAreNotRememberedForEver) {
+  web({"10.244.1.5"});
+  pass(kDrain);  // strangers have been looked for
+  web({});
+  broken_ = true;
+  for (auto passed = 0s; passed <= kDrain + ResetWatch::kPatience; passed += ResetWatch::kRetry) {
+    now_ += ResetWatch::kRetry;
+    watch_.run(now_);
+  }
+  broken_ = false;
+  tracked_ = {flow("10.244.1.5")};
+  watch_.run(now_ + ResetWatch::kRetry);
+  EXPECT_THAT(reset_, IsEmpty());
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ namespace {
 
 using base::Result;
 
+constexpr std::chrono::seconds kTryPortsAgain{30};
+
 // Where health-check node ports listen.
 serve::ServiceHealth::Options where_to_listen(const config::Config& config, const NodeFacts& node,
                                               net::Family family) {
@@ -30,11 +32,7 @@ serve::ServiceHealth::Options where_to_listen(const config::Config& config, cons
     options.everywhere = true;
     return options;
   }
-  for (const auto& address : *addresses) {
-    const bool wanted = std::ranges::any_of(
-        range.cidrs, [&](const net::Cidr& cidr) { return cidr.contains(address.ip); });
-    if (wanted) options.addresses.push_back(address.ip);
-  }
+  options.addresses = within(range, *addresses);
   return options;
 }
 
@@ -73,12 +71,7 @@ Result<> Servers::start_metrics() {
                                              .config = parts_.options.config,
                                              .flags = parts_.options.flags,
                                              .version = parts_.options.version});
-  if (!server) {
-    parts_.source.record(node_event(kube::Event::Type::Warning, "FailedToStartMetricServer",
-                                    parts_.node_name, server.error().text));
-    parts_.source.flush_events();
-    return std::unexpected(server.error());
-  }
+  if (!server) return give_up("FailedToStartMetricServer", server.error());
   metrics_server_ = std::move(*server);
   return {};
 }
@@ -91,14 +84,17 @@ Result<> Servers::start_healthz() {
        .healthz_answered = [metrics](int status) { metrics->healthz_answered(status); },
        .livez_answered = [metrics](int status) { metrics->livez_answered(status); }},
       parts_.options.config);
-  if (!server) {
-    parts_.source.record(node_event(kube::Event::Type::Warning, "FailedToStartProxierHealthcheck",
-                                    parts_.node_name, server.error().text));
-    parts_.source.flush_events();
-    return std::unexpected(server.error());
-  }
+  if (!server) return give_up("FailedToStartProxierHealthcheck", server.error());
   healthz_server_ = std::move(*server);
   return {};
+}
+
+// Tells the cluster before the process ends.
+std::unexpected<base::Error> Servers::give_up(const std::string& reason, const base::Error& error) {
+  parts_.source.record(
+      node_event(kube::Event::Type::Warning, reason, parts_.node_name, error.text));
+  parts_.source.flush_events();
+  return std::unexpected(error);
 }
 
 Servers::Publish Servers::serve_health_ports(const NodeFacts& node, net::Family family) {
@@ -106,16 +102,26 @@ Servers::Publish Servers::serve_health_ports(const NodeFacts& node, net::Family 
   options.proxy_healthy = [health = parts_.health] { return health->healthy(); };
   options.tell_failure = [this](const model::ServiceKey& service, uint16_t port,
                                 const base::Error& error) { tell_failure(service, port, error); };
-  auto& served =
-      service_health_.try_emplace(family, parts_.loop.io().get_executor(), std::move(options))
-          .first->second;
-  // The loop thread alone looks at `last`.
-  const auto last = std::make_shared<std::shared_ptr<const serve::HealthPorts>>();
-  return [&served, last, &io = parts_.loop.io()](std::shared_ptr<const serve::HealthPorts> ports) {
-    boost::asio::post(io, [&served, last, ports = std::move(ports)] {
-      if (std::exchange(*last, ports) != ports || served.failed() > 0) served.update(*ports);
+  auto& listeners =
+      service_health_.try_emplace(family, parts_.loop, std::move(options)).first->second;
+  return [&listeners, &io = parts_.loop.io()](std::shared_ptr<const serve::HealthPorts> ports) {
+    boost::asio::post(io, [&listeners, ports = std::move(ports)]() mutable {
+      const bool changed = listeners.wanted != ports;
+      listeners.wanted = std::move(ports);
+      if (changed || listeners.served.failed() > 0) update(listeners);
     });
   };
+}
+
+// In a quiet cluster the next sync may be an hour away; a port that is taken may be free sooner.
+void Servers::update(HealthListeners& listeners) {
+  listeners.served.update(*listeners.wanted);
+  listeners.again.cancel();
+  if (listeners.served.failed() == 0) return;
+  listeners.again.expires_after(kTryPortsAgain);
+  listeners.again.async_wait([&listeners](const boost::system::error_code& error) {
+    if (!error) update(listeners);
+  });
 }
 
 void Servers::tell_failure(const model::ServiceKey& service, uint16_t port,

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include <boost/asio/steady_timer.hpp>
+
 #include "base/result.h"
 #include "config/options.h"
 #include "daemon/loop.h"
@@ -42,12 +44,24 @@ class Servers {
 
   base::Result<> start_metrics();
   base::Result<> start_healthz();
+  std::unexpected<base::Error> give_up(const std::string& reason, const base::Error& error);
   void tell_failure(const model::ServiceKey& service, uint16_t port, const base::Error& error);
+
+  // The health-check node ports of one family.
+  struct HealthListeners {
+    HealthListeners(Loop& loop, serve::ServiceHealth::Options options)
+        : served(loop.io().get_executor(), std::move(options)), again(loop.io()) {}
+
+    serve::ServiceHealth served;
+    std::shared_ptr<const serve::HealthPorts> wanted;
+    boost::asio::steady_timer again;  // while some could not be opened
+  };
+  static void update(HealthListeners& listeners);
 
   Parts parts_;
   std::unique_ptr<serve::PatientServer> metrics_server_;
   std::unique_ptr<serve::PatientServer> healthz_server_;
-  std::map<net::Family, serve::ServiceHealth> service_health_;
+  std::map<net::Family, HealthListeners> service_health_;
 };
 
 // About this node.

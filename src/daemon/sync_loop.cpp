@@ -80,6 +80,7 @@ void SyncLoop::check_for_flush() {
     quick_checks_ = kQuickChecks;
     sync();
   }
+  ::malloc_trim(0);  // what looking and, on the loop thread, decoding have left
   const bool quick = quick_checks_ > 0;
   if (quick) --quick_checks_;
   next_check_ =
@@ -108,7 +109,8 @@ void SyncLoop::count_connections() {
 
 void SyncLoop::sync() {
   const bool hour_passed = clock_() - last_full_ >= kMaxInterval;
-  backend::SyncRequest request{snapshot_, dirty_, full_ || hour_passed};
+  // The zone decides about endpoints of all Services.
+  backend::SyncRequest request{snapshot_, dirty_, full_ || hour_passed || dirty_.node};
   schedule_.started();
   if (!synced_) {
     klog::info("Starting the first sync",
@@ -192,6 +194,7 @@ void SyncLoop::tell(const backend::SyncReport& report) {
 void SyncLoop::failed(const base::Error& error) {
   full_ = true;
   ++failures_;
+  triggers_ = {};  // Parity: what was not programmed in time is not measured
   klog::error("Sync failed", error.text,
               {family_field(), {"retryingTime", periods_.sync}, {"failures", failures_}});
 }

@@ -1,13 +1,16 @@
 """The manifests of packaging/: the API server takes them, and they give the proxy what it needs and nothing more."""
 
+import json
+
 import faults
 import pytest
 import sandbox
 import yaml
 
 ACCOUNT = ("kube-system", "kube-proxy")
+PATCH = sandbox.ROOT / "packaging" / "least-privilege.yaml"
 MANIFESTS = [path for path in sorted((sandbox.ROOT / "packaging").glob("*.yaml"))
-             if "kind: KubeProxyConfiguration" not in path.read_text(encoding="utf-8").splitlines()]
+             if path != PATCH and "kind: KubeProxyConfiguration" not in path.read_text(encoding="utf-8").splitlines()]
 
 pytestmark = pytest.mark.skipif(not MANIFESTS, reason="there are no manifests in packaging/")
 
@@ -35,6 +38,16 @@ def test_the_account_has_the_rights_of_a_proxy_and_no_others(applied, namespace)
     account = rights(applied, "system:serviceaccount:{}:{}".format(*ACCOUNT), namespace) - anybody
     assert account == rights(applied, "system:kube-proxy", namespace) - anybody
     assert any(right.startswith("endpointslices.discovery.k8s.io ") for right in account)
+
+
+def test_the_api_server_takes_the_patch_for_fewer_privileges(applied):
+    applied.kubectl("-n", "kube-system", "patch", "daemonset", "kube-proxy", "--patch-file", PATCH)
+    daemon_set = applied.kubectl("-n", "kube-system", "get", "daemonset", "kube-proxy", "-o", "json").stdout
+    pod = json.loads(daemon_set)["spec"]["template"]["spec"]
+    (proxy,), (set_up,) = pod["containers"], pod["initContainers"]
+    assert not proxy["securityContext"].get("privileged")
+    assert proxy["securityContext"]["capabilities"]["drop"] == ["ALL"]
+    assert "--init-only" in set_up["command"]
 
 
 def test_a_proxy_works_with_the_packaged_configuration(applied, ours, original):
