@@ -134,14 +134,24 @@ def test_flushed_rules_come_back(daemon):
     wait_until(lambda: sorted(proxy.box.rules()) == sorted(before), "the rules to come back")
 
 
-def test_a_flush_of_the_nat_table_alone_is_noticed(daemon):
-    """Beyond the real one, which looks at the mangle table only."""
+DAMAGE = {
+    "nat-table": ["-t nat -F", "-t nat -X"],
+    "rules-of-nat": ["-t nat -F"],
+    "rules-of-filter": ["-F"],
+    "a-hook": ["-t nat -F PREROUTING"],
+    "one-chain": ["-t nat -F KUBE-POSTROUTING"],
+}
+
+
+@pytest.mark.parametrize("commands", DAMAGE.values(), ids=DAMAGE)
+def test_damage_to_our_rules_is_noticed(daemon, commands):
+    """Beyond the real one, which looks for the canary in the mangle table."""
     proxy = daemon()
     proxy.write("web.yaml", WEB)
     proxy.wait_for_rule("10.96.0.10/32")
     before = proxy.box.rules()
-    proxy.box.run("iptables", "-t", "nat", "-F")
-    proxy.box.run("iptables", "-t", "nat", "-X")
+    for command in commands:
+        proxy.box.run("iptables", *command.split())
     wait_until(lambda: sorted(proxy.box.rules()) == sorted(before), "the rules to come back")
 
 
