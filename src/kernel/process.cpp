@@ -140,11 +140,12 @@ Result<pid_t> spawn(const Command& command, int in, int out, int err) {
   return std::unexpected(base::errno_error("start " + command.argv[0], error));
 }
 
-// A reader takes 4 KB at a time, and the kernel wakes us for each: 33 MB of rules would be 8,000 turns. A
-// large pipe is filled again only now and then, well before any reader has emptied it. Where it is
-// refused, the pipe is just smaller.
+// Programs read and write 4 KB at a time, and the kernel wakes us for each: 33 MB of rules would be 8,000 turns. A
+// large pipe is looked at again only now and then, well before any program has emptied or filled it. Where
+// it is refused, the pipe is just smaller.
 constexpr int kPipeBytes = 1 << 20;
-constexpr std::chrono::milliseconds kRefill{10};
+constexpr std::chrono::milliseconds kPause{10};
+constexpr ssize_t kMoreToCome = 4096;
 
 // Feeds and drains the three pipes of one child until it closes its output.
 class Conversation {
@@ -158,7 +159,8 @@ class Conversation {
     for (const Fd* fd : {&in_, &out_, &err_})
       ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
     if (command_.input.empty()) in_.reset();
-    roomy_ = in_ && ::fcntl(in_.get(), F_SETPIPE_SZ, kPipeBytes) >= kPipeBytes;
+    roomy_in_ = in_ && ::fcntl(in_.get(), F_SETPIPE_SZ, kPipeBytes) >= kPipeBytes;
+    roomy_out_ = ::fcntl(out_.get(), F_SETPIPE_SZ, kPipeBytes) >= kPipeBytes;
   }
 
   enum class End { Closed, OutOfTime, Stopped };
@@ -167,11 +169,12 @@ class Conversation {
     while (out_ || err_) {
       auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
       if (left.count() <= 0) return End::OutOfTime;
-      const bool pausing = std::exchange(filled_, false) && in_;
-      if (pausing) left = std::min(left, kRefill);
-      std::array<pollfd, 4> fds{pollfd{pausing ? -1 : in_.get(), POLLOUT, 0},
-                                pollfd{out_.get(), POLLIN, 0}, pollfd{err_.get(), POLLIN, 0},
-                                pollfd{command_.stop, POLLIN, 0}};
+      const bool full = std::exchange(filled_, false) && in_;
+      const bool empty = std::exchange(emptied_, false) && out_;
+      if (full || empty) left = std::min(left, kPause);
+      std::array<pollfd, 4> fds{pollfd{full ? -1 : in_.get(), POLLOUT, 0},
+                                pollfd{empty ? -1 : out_.get(), POLLIN, 0},
+                                pollfd{err_.get(), POLLIN, 0}, pollfd{command_.stop, POLLIN, 0}};
       if (::poll(fds.data(), fds.size(), static_cast<int>(left.count())) < 0 && errno != EINTR)
         return End::OutOfTime;
       if (fds[3].revents != 0) return End::Stopped;
@@ -190,7 +193,7 @@ class Conversation {
       if (written < 0) {
         if (errno == EINTR) continue;
         if (errno == EAGAIN) {
-          filled_ = roomy_;
+          filled_ = roomy_in_;
         } else {
           in_.reset();  // it stopped reading; its exit status tells why
         }
@@ -214,6 +217,8 @@ class Conversation {
       return;
     }
     const std::string_view bytes(buffer.data(), static_cast<size_t>(size));
+    const bool all = bytes.size() < buffer.size();
+    if (is_output) emptied_ = roomy_out_ && all && size >= kMoreToCome;
     if (!is_output) {
       result_.err += bytes.substr(0, kMaxErrorText - std::min(kMaxErrorText, result_.err.size()));
     } else if (command_.on_output) {
@@ -226,10 +231,12 @@ class Conversation {
   Command& command_;
   Fd in_, out_, err_;
   Output& result_;
-  size_t next_ = 0;      // piece of input
-  size_t offset_ = 0;    // into that piece
-  bool roomy_ = false;   // the input pipe is large
-  bool filled_ = false;  // and was filled just now
+  size_t next_ = 0;         // piece of input
+  size_t offset_ = 0;       // into that piece
+  bool roomy_in_ = false;   // the pipe is large
+  bool filled_ = false;     // and was filled just now
+  bool roomy_out_ = false;  // the pipe is large
+  bool emptied_ = false;    // and was emptied just now
 };
 
 // A program may close its output and go on; its end has the same limits.
