@@ -15,7 +15,7 @@ struct Outcome {
 Result<Outcome> apply_family(const World& world, net::Family family) {
   iptables::Proxier proxier(proxyd::iptables_settings(world.config, world.node, family));
   for (const auto& notice : proxier.probe())
-    complain(notice);
+    complain(notice.err.empty() ? notice.message : notice.message + ": " + notice.err);
   Outcome outcome{family, {}, false};
   outcome.route_localnet = TRY(proxier.allow_localhost());
   outcome.report = TRY(proxier.sync({world.snapshot, {}, true}));

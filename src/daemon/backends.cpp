@@ -54,6 +54,12 @@ Result<> warn_about_configuration(const config::Config& config, const NodeFacts&
   return {};
 }
 
+void tell(const iptables::Proxier::Notice& notice, net::Family family) {
+  const klog::Fields fields{{"ipFamily", net::name(family)}};
+  if (notice.err.empty()) return klog::info(notice.message, fields);
+  klog::error(notice.message, notice.err, fields);
+}
+
 Result<> allow_localhost(iptables::Proxier& proxier) {
   klog::info(
       "Setting route_localnet=1 to allow node-ports on localhost; to change this either disable "
@@ -77,7 +83,7 @@ Result<std::vector<std::unique_ptr<backend::Backend>>> make_backends(const confi
     const iptables::Settings settings = iptables_settings(config, node, family);
     auto proxier = std::make_unique<iptables::Proxier>(settings);
     for (const auto& notice : proxier->probe())
-      klog::info(notice, {{"ipFamily", net::name(family)}});
+      tell(notice, family);
     if (settings.serves_localhost()) TRY(allow_localhost(*proxier));
     backends.push_back(std::move(proxier));
   }

@@ -95,17 +95,17 @@ Result<NodePortAddresses> node_port_addresses(const Settings& settings) {
 
 Proxier::Proxier(Settings settings) : settings_(std::move(settings)), programs_(settings_.family) {}
 
-std::vector<std::string> Proxier::probe() {
-  std::vector<std::string> notices;
+std::vector<Proxier::Notice> Proxier::probe() {
+  std::vector<Notice> notices;
   capabilities_.random_fully = programs_.random_fully();
   capabilities_.tcp_liberal = kernel::read_sysctl(kTcpLiberal).value_or(0) != 0;
   if (capabilities_.tcp_liberal) {
     notices.push_back(
-        "nf_conntrack_tcp_be_liberal set, not installing DROP rules for INVALID packets");
+        {"nf_conntrack_tcp_be_liberal set, not installing DROP rules for INVALID packets"});
   }
   const auto counters = kernel::probe_counters();
   counters_supported_ = counters.has_value();
-  if (!counters) notices.push_back("no nfacct counters, ignoring: " + counters.error().text);
+  if (!counters) notices.push_back({"failed to initialize nfacct client", counters.error().text});
   return notices;
 }
 

@@ -57,9 +57,14 @@ class Proxier : public backend::Backend {
  public:
   explicit Proxier(Settings settings);
 
-  // Looks at what the machine can do, changing nothing. Returns what is worth telling.
+  // Worth telling: a message, and in `err` why, if something is missing.
+  struct Notice {
+    std::string message;
+    std::string err{};
+  };
+  // Looks at what the machine can do, changing nothing.
   // REQUIRES: called once, before the first sync or preview.
-  std::vector<std::string> probe();
+  std::vector<Notice> probe();
   // Sets route_localnet if localhost node ports need it. True: it was changed.
   base::Result<bool> allow_localhost();
 
