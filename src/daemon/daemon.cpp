@@ -115,20 +115,6 @@ bool is_eligible(const model::Node& node) {
   return !node.deleting && std::ranges::count(node.taints, "ToBeDeletedByClusterAutoscaler") == 0;
 }
 
-// The thread owns what it works with: when the daemon ends, nobody waits for a program that is
-// still writing rules.
-void start_sync_thread(std::unique_ptr<backend::Backend> backend, const config::Options& options,
-                       Aftermath::Parts after, Mailbox mailbox) {
-  auto metrics = after.metrics;
-  const config::Config& config = options.config;
-  const auto count = options.per_service_metrics ? kCountPeriod : std::chrono::seconds(0);
-  SyncLoop loop(std::move(backend), {config.min_sync_period, config.sync_period, count},
-                std::move(metrics), Aftermath(std::move(after)));
-  std::thread([loop = std::move(loop), mailbox = std::move(mailbox)]() mutable {
-    loop.run(*mailbox);
-  }).detach();
-}
-
 using Addresses = std::function<std::vector<net::IpAddr>()>;
 
 // Reads the interfaces each time: addresses come and go.
@@ -181,19 +167,46 @@ base::Result<kernel::Sweep> sweep_udp(net::Family family, const plan::FlowJudge&
   });
 }
 
+// How long a family may have something to do before it counts as unhealthy.
+config::Duration patience(const config::Config& config) {
+  return 2 * std::min(config.sync_period, config::Duration::max() / 2);
+}
+
+// What all families share.
+struct Shared {
+  const config::Options& options;
+  const NodeFacts& node;
+  Servers& servers;
+  std::shared_ptr<metrics::Metrics> metrics;
+  std::shared_ptr<serve::Health> health;
+};
+
 // What follows each sync of one family.
-Aftermath::Parts aftermath_parts(const config::Options& options, const NodeFacts& node,
-                                 net::Family family) {
-  const config::Config& config = options.config;
-  const Addresses addresses = node_port_addresses(config, node, family);
-  return {.context = plan_context(config, node, family),
-          .node_port_addresses = addresses,
-          .metrics = nullptr,
-          .health = nullptr,
-          .publish = nullptr,
-          .sweep = [family](const plan::FlowJudge& judge) { return sweep_udp(family, judge); },
-          .first_synced = [mode = config.mode, family] { clean_other_modes(mode, family); },
-          .resets = watch_for_resets(options, family, addresses)};
+Aftermath aftermath_of(net::Family family, const Shared& shared) {
+  const config::Config& config = shared.options.config;
+  const Addresses addresses = node_port_addresses(config, shared.node, family);
+  return Aftermath(
+      {.context = plan_context(config, shared.node, family),
+       .node_port_addresses = addresses,
+       .metrics = shared.metrics,
+       .health = shared.health,
+       .publish = shared.servers.serve_health_ports(shared.node, family),
+       .sweep = [family](const plan::FlowJudge& judge) { return sweep_udp(family, judge); },
+       .first_synced = [mode = config.mode, family] { clean_other_modes(mode, family); },
+       .resets = watch_for_resets(shared.options, family, addresses)});
+}
+
+// The thread owns what it works with: when the daemon ends, nobody waits for a program that is
+// still writing rules.
+Mailbox start_sync_thread(std::unique_ptr<backend::Backend> backend, const Shared& shared) {
+  const config::Config& config = shared.options.config;
+  const auto count = shared.options.per_service_metrics ? kCountPeriod : std::chrono::seconds(0);
+  auto after = aftermath_of(backend->family(), shared);
+  SyncLoop loop(std::move(backend), {config.min_sync_period, config.sync_period, count},
+                shared.metrics, std::move(after));
+  auto mailbox = std::make_shared<event::Mailbox<Update>>();
+  std::thread([loop = std::move(loop), mailbox]() mutable { loop.run(*mailbox); }).detach();
+  return mailbox;
 }
 
 }  // namespace
@@ -214,7 +227,7 @@ Result<> run(const config::Options& options) {
   // source -> model
   const std::string name = TRY(node_name(config));
   const auto metrics = std::make_shared<metrics::Metrics>(config.mode);
-  const auto health = std::make_shared<serve::Health>(2 * config.sync_period);
+  const auto health = std::make_shared<serve::Health>(patience(config));
   Intake intake(
       config, name, *metrics,
       {.queued =
@@ -260,15 +273,11 @@ Result<> run(const config::Options& options) {
   drop_privileges(options);
 
   // model -> plan -> backend -> kernel, a thread for each family
+  const Shared shared{options, node, *servers, metrics, health};
   std::map<net::Family, Mailbox> mailboxes;
   for (auto& backend : backends) {
     const net::Family family = backend->family();
-    const auto& mailbox = mailboxes[family] = std::make_shared<event::Mailbox<Update>>();
-    Aftermath::Parts after = aftermath_parts(options, node, family);
-    after.metrics = metrics;
-    after.health = health;
-    after.publish = servers->serve_health_ports(node, family);
-    start_sync_thread(std::move(backend), options, std::move(after), mailbox);
+    mailboxes[family] = start_sync_thread(std::move(backend), shared);
   }
   intake.open(std::move(mailboxes));
   source->start();

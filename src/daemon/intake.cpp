@@ -83,7 +83,17 @@ void Intake::complete() {
 
 void Intake::open(std::map<net::Family, Mailbox> mailboxes) {
   mailboxes_ = std::move(mailboxes);
+  count_what_is_there();
   hand_on();
+}
+
+// Manifests are read before it is known which families are served.
+void Intake::count_what_is_there() {
+  store_.snapshot()->services.for_each([this](const model::ServiceEntryPtr& entry) {
+    if (entry->service != nullptr) count(entry->service, std::nullopt);
+    for (const auto& slice : entry->slices)
+      count(slice, std::nullopt);
+  });
 }
 
 void Intake::hand_on() {

@@ -46,6 +46,7 @@ class Intake {
 
  private:
   model::DirtySet fold(model::Change change);
+  void count_what_is_there();
   // `gone`: the family of a slice that is deleted.
   void count(const model::Change& change, std::optional<net::Family> gone);
   std::optional<net::Family> family_of(const model::SliceKey& key) const;
