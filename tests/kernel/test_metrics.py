@@ -125,6 +125,7 @@ def test_packets_that_the_kernel_counts_are_shown(scraped):
 def test_the_log_becomes_louder_and_quieter_on_demand(scraped):
     proxy = scraped(config=CONFIG + "enableProfiling: true\n")
     assert proxy.ask("/debug/flags/v", method="PUT", body="0").status == 200
+    proxy.proxy.wait_for_log("Synced rules", 2)  # the first sync of each family is always told
     before = proxy.proxy.log().count("Synced rules")
     proxy.proxy.write("web.yaml", WEB)
     proxy.proxy.wait_for_rule("10.96.0.10/32")
