@@ -142,15 +142,6 @@ Result<> Programs::restore(Transaction transaction) const {
   return std::unexpected(std::move(error));
 }
 
-Result<std::string> Programs::first_rule(Table table, std::string_view chain) const {
-  kernel::Command command;
-  command.argv = {iptables_, "-w", std::string(kWaitSeconds), "-S", std::string(chain),
-                  "1",       "-t", std::string(name(table))};
-  const auto output = TRY(run_program(std::move(command)));
-  if (!output.ok()) return std::unexpected(explain(iptables_, output));
-  return std::string(base::trim(output.out));
-}
-
 Programs::Presence Programs::chain_presence(Table table, std::string_view chain) const {
   kernel::Command command;
   command.argv = {iptables_,          "-w", std::string(kWaitSeconds), "-S",

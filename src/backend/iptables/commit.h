@@ -41,9 +41,6 @@ class Programs {
   // All or nothing for each table. Consumes the transaction's text while writing it.
   base::Result<> restore(Transaction transaction) const;
 
-  // The first rule of a chain, "-A CHAIN ...", or empty if it has none.
-  base::Result<std::string> first_rule(Table table, std::string_view chain) const;
-
   enum class Presence { There, Gone, Unknown };
   // Unknown: the program could not be run, or somebody else held the lock.
   Presence chain_presence(Table table, std::string_view chain) const;

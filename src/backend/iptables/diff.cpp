@@ -256,17 +256,9 @@ std::string_view SharedLines::lines(SharedChain chain) const {
   return std::string_view(text_).substr(begin, ends_[i] - begin);
 }
 
-std::string_view first_shared_rule(const Ledger& ledger, SharedChain chain) {
-  std::string_view first;
-  for_each_shared(ledger, chain, [&](std::string_view lines) {
-    if (first.empty()) first = lines.substr(0, lines.find('\n'));
-  });
-  return first;
-}
-
-size_t count_drift(const SyncInput& input, const Ledger& ledger, const Observed& observed) {
+size_t count_drift(const RuleOptions& options, const Ledger& ledger, const Observed& observed) {
   size_t drift = 0;
-  for (const auto& chain : fixed_chains(input.options))
+  for (const auto& chain : fixed_chains(options))
     drift += !chain.shared && !holds(observed[chain.table], chain);
   for (const Jump& jump : jumps())
     drift += !observed[jump.table].has_jump(jump.rule());

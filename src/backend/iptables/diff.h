@@ -59,9 +59,6 @@ struct Ledger {
   bool large() const { return endpoints > kLargeCluster; }
 };
 
-// The rule that stands first in a shared chain, or empty.
-std::string_view first_shared_rule(const Ledger& ledger, SharedChain chain);
-
 struct Observed {
   std::array<ObservedTable, kTables.size()> tables;
   ObservedTable& operator[](Table table) { return tables[static_cast<size_t>(table)]; }
@@ -76,7 +73,7 @@ struct SyncInput {
 
 // How many chains and jumps of ours the kernel holds in another form than we have written them, or not at all: somebody
 // else has changed them.
-size_t count_drift(const SyncInput& input, const Ledger& ledger, const Observed& observed);
+size_t count_drift(const RuleOptions& options, const Ledger& ledger, const Observed& observed);
 
 // What becomes of chains of Services that are no longer wanted.
 enum class Stale : uint8_t {

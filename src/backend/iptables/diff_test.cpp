@@ -34,7 +34,7 @@ class Node {
     dirty_ = {};
     return committed(diff_full(input(), all(), observe_all(), ledger));
   }
-  size_t drift() const { return count_drift(input(), ledger, observe_all()); }
+  size_t drift() const { return count_drift(options_, ledger, observe_all()); }
   Transaction partial() {
     const auto plans = plan::compile_some(store_.snapshot()->services,
                                           std::exchange(dirty_, {}).services, context_);

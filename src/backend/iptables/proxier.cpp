@@ -132,7 +132,8 @@ Result<Transaction> Proxier::full_transaction(const model::Snapshot& snapshot,
                                               const SyncInput& input, Stale stale,
                                               backend::SyncReport& report) {
   Observed observed = TRY(timed(report.observe, [&] { return programs_.observe_all(); }));
-  if (std::exchange(ledger_valid_, false)) report.drift = count_drift(input, ledger_, observed);
+  if (std::exchange(ledger_valid_, false))
+    report.drift = count_drift(input.options, ledger_, observed);
   auto plans = timed(report.plan, [&] {
     return plan::compile_all(snapshot.services, plan_context(settings_, snapshot));
   });
@@ -231,12 +232,10 @@ bool Proxier::flushed(bool thorough) {
 // Reads everything, and sees to it that this costs little of the time.
 bool Proxier::drifted(std::chrono::steady_clock::time_point now) {
   std::chrono::nanoseconds took{};
-  backend::SyncReport report;
-  const RuleOptions options = rule_options(settings_, capabilities_);
-  const NodePortAddresses node_ports = node_ports_or_none(report);
   const auto observed = timed(took, [&] { return programs_.observe_all(); });
   next_look_ = now + kLookShare * took;
-  const bool found = observed && count_drift({options, node_ports}, ledger_, *observed) > 0;
+  const bool found =
+      observed && count_drift(rule_options(settings_, capabilities_), ledger_, *observed) > 0;
   drifts_in_a_row_ = found ? drifts_in_a_row_ + 1 : 0;
   // Somebody changes them as fast as we mend, or this iptables prints rules in another form than we do.
   if (drifts_in_a_row_ > 1) no_look_before_ = now + drifts_in_a_row_ * kLookPause;
