@@ -2,8 +2,11 @@
 
 #include <arpa/inet.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 
 namespace kernel::netlink {
 namespace {
@@ -11,6 +14,9 @@ namespace {
 using base::Result;
 
 constexpr uint32_t kSequence = 1;
+
+constexpr int kSendAttempts = 5;
+constexpr int kDrainAttempts = 100'000;
 
 // The kernel's dumps come in pieces of up to 32 KiB to whoever asks with a buffer of that size.
 constexpr size_t kAnswerBytes = size_t{32} * 1024;
@@ -63,8 +69,16 @@ Result<Conversation> Conversation::open(int bus) {
 
 Result<> Conversation::ask(std::span<const char> request, const std::string& what,
                            const std::function<void(const nlmsghdr&)>& each) {
-  if (mnl_socket_sendto(socket_.get(), request.data(), request.size()) < 0)
-    return base::fail_errno(what);
+  TRY(send(request, what));
+  auto done = hear(what, each);
+  // What is left of the answer would be taken for that to the next question, and a dump that is not read to its end
+  // would keep the socket busy.
+  if (!done && done.error().code != base::ErrorCode::Busy) drain();
+  return done;
+}
+
+Result<> Conversation::hear(const std::string& what,
+                            const std::function<void(const nlmsghdr&)>& each) {
   alignas(nlmsghdr) std::array<char, kAnswerBytes> answer;
   const unsigned port = mnl_socket_get_portid(socket_.get());
   bool interrupted = false;
@@ -81,6 +95,70 @@ Result<> Conversation::ask(std::span<const char> request, const std::string& wha
   }
   if (interrupted) return base::fail(base::ErrorCode::Busy, what + ": changed meanwhile");
   return {};
+}
+
+void Conversation::drain() {
+  alignas(nlmsghdr) std::array<char, kAnswerBytes> ignored;
+  const int fd = mnl_socket_get_fd(socket_.get());
+  // Reading is what drives a dump, so that the next piece is there when the last one has been read. An end to it all
+  // comes even if every attempt fails.
+  for (int attempt = 0; attempt < kDrainAttempts; ++attempt) {
+    if (::recv(fd, ignored.data(), ignored.size(), MSG_DONTWAIT) < 0 && errno == EAGAIN) return;
+  }
+}
+
+Result<> Conversation::send(std::span<const char> request, const std::string& what) {
+  for (int attempt = 1;; ++attempt) {
+    if (mnl_socket_sendto(socket_.get(), request.data(), request.size()) >= 0) return {};
+    // Nothing of it has reached the kernel.
+    const bool passing = errno == ENOBUFS || errno == EINTR || errno == EAGAIN;
+    if (!passing || attempt == kSendAttempts) return base::fail_errno(what);
+  }
+}
+
+void Conversation::make_room(size_t bytes) {
+  if (bytes <= room_) return;
+  const int room = static_cast<int>(std::min<size_t>(2 * bytes, INT_MAX));
+  const int fd = mnl_socket_get_fd(socket_.get());
+  // Beyond the limit of the machine, which is for those without privileges; without them as far as it goes.
+  if (::setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room) != 0)
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+  room_ = bytes;
+}
+
+Result<std::optional<Conversation::Failure>> Conversation::send_batch(std::span<const char> batch,
+                                                                      uint32_t last,
+                                                                      const std::string& what) {
+  TRY(send(batch, what));
+  // The kernel has done its work when sending returns, and all its answers are there.
+  alignas(nlmsghdr) std::array<char, kAnswerBytes> answer;
+  std::optional<Failure> first;
+  bool acknowledged = false;
+  bool lost = false;
+  const int fd = mnl_socket_get_fd(socket_.get());
+  while (true) {
+    const ssize_t size = ::recv(fd, answer.data(), answer.size(), MSG_DONTWAIT);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) break;
+    if (size < 0 && errno == ENOBUFS) {
+      lost = true;
+      continue;
+    }
+    if (size < 0) return base::fail_errno(what);
+    int left = static_cast<int>(size);
+    for (auto* message = reinterpret_cast<nlmsghdr*>(answer.data()); mnl_nlmsg_ok(message, left);
+         message = mnl_nlmsg_next(message, &left)) {
+      if (message->nlmsg_type != NLMSG_ERROR ||
+          mnl_nlmsg_get_payload_len(message) < sizeof(nlmsgerr))
+        continue;
+      const int number = -static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message))->error;
+      if (number != 0 && !first) first = Failure{message->nlmsg_seq, number};
+      acknowledged = acknowledged || (number == 0 && message->nlmsg_seq == last);
+    }
+  }
+  if (!first && (lost || !acknowledged))
+    return base::fail(base::ErrorCode::Lost, what + ": the kernel did not answer");
+  return first;
 }
 
 Result<> transact(int bus, const Message& message, const std::string& what) {

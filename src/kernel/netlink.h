@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -43,13 +44,28 @@ class Conversation {
     return ask(std::span(message.bytes.data(), message.used), what, each);
   }
 
+  // Sends a batch of netfilter's, whose messages are numbered from 1 on and of which the last asks to be acknowledged.
+  // Returns which one failed first, if any: then nothing of the batch has happened.
+  struct Failure {
+    uint32_t sequence = 0;
+    int number = 0;  // errno
+  };
+  base::Result<std::optional<Failure>> send_batch(std::span<const char> batch, uint32_t last,
+                                                  const std::string& what);
+  // So that a request of this size can be sent, and many errors be answered.
+  void make_room(size_t bytes);
+
   mnl_socket* socket() const { return socket_.get(); }
 
  private:
   using Socket = std::unique_ptr<mnl_socket, decltype(&mnl_socket_close)>;
   explicit Conversation(Socket socket) : socket_(std::move(socket)) {}
+  base::Result<> send(std::span<const char> request, const std::string& what);
+  base::Result<> hear(const std::string& what, const std::function<void(const nlmsghdr&)>& each);
+  void drain();
 
   Socket socket_;
+  size_t room_ = 0;
 };
 
 // One request on a socket of its own.

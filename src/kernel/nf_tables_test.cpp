@@ -20,6 +20,7 @@ using testing::HasSubstr;
 using namespace std::chrono_literals;
 
 constexpr const char* kTable = "test";
+constexpr std::array<uint8_t, 8> kKey{10, 0, 0, 1, 0, 80, 0, 0};
 
 class NfTables : public build::OwnNetwork {
  protected:
@@ -86,8 +87,8 @@ TEST_F(NfTables, WhatIsThereMayBeAddedAgain) {
   for (int i = 0; i < 2; ++i) {
     Batch batch(Family::V4, kTable);
     add_set(batch);
-    batch.add_chain({"c", NF_INET_PRE_ROUTING, -150});
-    batch.add_elements("s", std::vector<uint8_t>{10, 0, 0, 1, 0, 80, 0, 0}, 8);
+    batch.add_chain({.name = "c", .hook = Chain::Hook{NF_INET_PRE_ROUTING, -150}});
+    batch.add_element("s", {.key = kKey});
     commit(batch);
   }
   EXPECT_EQ(count_elements(), 1U);
@@ -96,14 +97,14 @@ TEST_F(NfTables, WhatIsThereMayBeAddedAgain) {
 
 TEST_F(NfTables, ElementsMayTakeManyMessages) {
   constexpr uint32_t kCount = 10'000;
-  std::vector<uint8_t> keys;
-  for (uint32_t i = 0; i < kCount; ++i) {
-    keys.insert(keys.end(), {10, 0, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i)});
-    keys.insert(keys.end(), {0, 80, 0, 0});
-  }
   Batch batch(Family::V4, kTable);
   add_set(batch);
-  batch.add_elements("s", keys, 8);
+  for (uint32_t i = 0; i < kCount; ++i) {
+    auto key = kKey;
+    key[2] = static_cast<uint8_t>(i >> 8);
+    key[3] = static_cast<uint8_t>(i);
+    batch.add_element("s", {.key = key});
+  }
   commit(batch);
   EXPECT_EQ(count_elements(), kCount);
 }
@@ -111,16 +112,16 @@ TEST_F(NfTables, ElementsMayTakeManyMessages) {
 TEST_F(NfTables, TheProgramNftReadsItAsItWasMeant) {
   Batch batch(Family::V4, kTable);
   add_set(batch);
-  batch.add_elements("s", std::vector<uint8_t>{10, 0, 0, 1, 0, 80, 0, 0}, 8);
-  batch.add_chain({"c", NF_INET_PRE_ROUTING, -150});
+  batch.add_element("s", {.key = kKey});
+  batch.add_chain({.name = "c", .hook = Chain::Hook{NF_INET_PRE_ROUTING, -150}});
   batch.add_rule("c",
-                 {Load::meta(NFT_META_L4PROTO), Compare::equal(static_cast<uint8_t>(IPPROTO_TCP)),
-                  Load{Load::From::TransportHeader, 13, 1}, Mask::of(uint8_t{0x12}),
-                  Compare::unequal(uint8_t{0x02}), Load{Load::From::NetworkHeader, 12, 4},
-                  Load{Load::From::TransportHeader, 0, 2, 1}, Lookup{"s"}, RejectWithReset{}});
-  batch.add_chain({"o", NF_INET_LOCAL_OUT, -300});
-  batch.add_rule("o", {Load::conntrack(NFT_CT_STATE), Mask::of(uint32_t{8}),
-                       Compare::unequal(uint32_t{0}), NoTrack{}});
+                 {{Load::meta(NFT_META_L4PROTO), Compare::equal(static_cast<uint8_t>(IPPROTO_TCP)),
+                   Load{Load::From::TransportHeader, 13, 1}, Mask::of(uint8_t{0x12}),
+                   Compare::unequal(uint8_t{0x02}), Load{Load::From::NetworkHeader, 12, 4},
+                   Load{Load::From::TransportHeader, 0, 2, 1}, Lookup{"s"}, RejectWithReset{}}});
+  batch.add_chain({.name = "o", .hook = Chain::Hook{NF_INET_LOCAL_OUT, -300}});
+  batch.add_rule("o", {{Load::conntrack(NFT_CT_STATE), Mask::of(uint32_t{8}),
+                        Compare::unequal(uint32_t{0}), NoTrack{}}});
   commit(batch);
 
   const auto printed = run({.argv = {"nft", "list", "table", "ip", kTable}});

@@ -33,7 +33,7 @@ using nf_tables::Compare;
 using nf_tables::FieldType;
 using nf_tables::Load;
 using nf_tables::Mask;
-using nf_tables::Rule;
+using Rule = std::vector<nf_tables::Expression>;
 
 constexpr const char* kDoomed = "doomed";
 constexpr const char* kArriving = "prerouting";
@@ -62,15 +62,15 @@ AddressLayout layout(Family family) {
 // A port in a set or a register: followed by two bytes of zero.
 constexpr uint32_t kPortSize = 4;
 
-size_t key_size(Family family) { return 2 * (layout(family).size + kPortSize); }
-
-void append_key(std::vector<uint8_t>& keys, const Tuple& tuple) {
+std::vector<uint8_t> key_of(const Tuple& tuple) {
+  std::vector<uint8_t> key;
   const auto append = [&](const net::IpAddr& ip, uint16_t port) {
-    keys.insert(keys.end(), ip.data(), ip.data() + ip.bits() / 8);
-    keys.insert(keys.end(), {static_cast<uint8_t>(port >> 8), static_cast<uint8_t>(port), 0, 0});
+    key.insert(key.end(), ip.data(), ip.data() + ip.bits() / 8);
+    key.insert(key.end(), {static_cast<uint8_t>(port >> 8), static_cast<uint8_t>(port), 0, 0});
   };
   append(tuple.source, tuple.source_port);
   append(tuple.destination, tuple.destination_port);
+  return key;
 }
 
 Rule is_tcp() {
@@ -128,9 +128,9 @@ void add_rules(Batch& batch, Family family) {
                  .key = {address, FieldType::Port, address, FieldType::Port},
                  .timeout = TcpResetter::kLinger});
   const auto chain = [&](const char* name, uint32_t hook, int32_t priority, const Rule& rule) {
-    batch.add_chain({name, hook, priority});
+    batch.add_chain({.name = name, .hook = nf_tables::Chain::Hook{hook, priority}});
     batch.flush_chain(name);
-    batch.add_rule(name, rule);
+    batch.add_rule(name, {rule});
   };
   chain(kOwn, NF_INET_LOCAL_OUT, kBeforeTracking, leave_untracked(family));
   chain(kArriving, NF_INET_PRE_ROUTING, kAfterTracking, answer_with_reset(family));
@@ -262,13 +262,10 @@ Result<std::vector<Flow>> TcpResetter::reset(const std::function<bool(const Flow
 Result<> TcpResetter::arm(const std::vector<Flow>& flows) const {
   Batch batch(family_, kTcpResetTable);
   add_rules(batch, family_);
-  std::vector<uint8_t> keys;
-  keys.reserve(2 * flows.size() * key_size(family_));
   for (const Flow& flow : flows) {
-    append_key(keys, flow.original);
-    append_key(keys, flow.reply);
+    batch.add_element(kDoomed, {.key = key_of(flow.original)});
+    batch.add_element(kDoomed, {.key = key_of(flow.reply)});
   }
-  batch.add_elements(kDoomed, keys, key_size(family_));
   return batch.commit("nf_tables rules that reset connections");
 }
 

@@ -80,8 +80,8 @@ class TcpReset : public build::OwnNetwork, public testing::WithParamInterface<Fa
   static void track() {
     nf_tables::Batch batch(family(), "test");
     batch.add_table();
-    batch.add_chain({"c", NF_INET_LOCAL_OUT, 0});
-    batch.add_rule("c", {nf_tables::Load::conntrack(NFT_CT_STATE)});
+    batch.add_chain({.name = "c", .hook = nf_tables::Chain::Hook{NF_INET_LOCAL_OUT, 0}});
+    batch.add_rule("c", {{nf_tables::Load::conntrack(NFT_CT_STATE)}});
     ASSERT_TRUE(batch.commit("track"));
   }
 

@@ -1,5 +1,5 @@
-// Any bytes as what the kernel says about tracked connections: no crash, no byte read that is not there; and what
-// comes out can be asked for again, and told again with the same words.
+// Any bytes as what the kernel says about tracked connections, or about sets of nf_tables: no crash, no byte read that is
+// not there; and connections that come out can be asked for again, and told again with the same words.
 //
 // In the corpus, the files of kernel-* are what Linux 6.18 wrote.
 #include <linux/netfilter/nfnetlink_conntrack.h>
@@ -10,6 +10,8 @@
 
 #include "base/check.h"
 #include "kernel/conntrack_message.h"
+#include "kernel/nf_tables_read.h"
+#include "kernel/nf_tables_watch.h"
 
 namespace {
 
@@ -44,6 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto* message = reinterpret_cast<const nlmsghdr*>(bytes.data() + at);
     if (message->nlmsg_len < sizeof(nlmsghdr) || message->nlmsg_len > bytes.size() - at) break;
     if (const auto tracked = kernel::decode_flow(*message)) check(*tracked);
+    kernel::nf_tables::parse_elements(*message);
+    kernel::nf_tables::judge(*message, net::Family::V4, "kube-proxy");
     at = std::min(bytes.size(), at + MNL_ALIGN(size_t{message->nlmsg_len}));
   }
   return 0;
