@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +18,7 @@ struct SyncRequest {
   model::SnapshotPtr snapshot;
   model::DirtySet dirty;  // since the last sync that was asked for
   bool full = false;      // compare everything with the kernel, not just what is dirty
+  bool rewrite = false;   // ... and trust nothing that is there: somebody else has changed it
 };
 
 // Of one table that rules are kept in.
@@ -29,9 +32,11 @@ struct SyncReport {
   bool full = false;
   size_t chains = 0;                   // written or deleted
   size_t rules = 0;                    // written
-  size_t bytes = 0;                    // sent to the kernel's tool
+  size_t elements = 0;                 // of sets, written or deleted; mode nftables only
+  size_t bytes = 0;                    // sent to the kernel or its tool
   size_t endpoints = 0;                // of all Services of this family
   size_t drift = 0;                    // found changed by somebody else since the last sync
+  size_t cleanup_failures = 0;         // chains that could not be deleted yet; mode nftables only
   std::vector<TableRules> tables;      // mode iptables only
   std::chrono::nanoseconds observe{};  // reading the kernel
   std::chrono::nanoseconds plan{};     // deciding what is to be
@@ -46,6 +51,20 @@ struct PortConnections {
   std::string port;  // its name, or its number if it has none
   net::Protocol protocol = net::Protocol::Tcp;
   uint64_t total = 0;
+};
+
+// Has somebody else changed our rules?
+enum class Disturbance : uint8_t { None, Maybe, Sure };
+
+// Listens to what others do to the kernel's rules. Lives on the loop thread.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+
+  // Readable when there is news.
+  virtual int fd() const = 0;
+  // Reads all news there is. Never blocks.
+  virtual Disturbance drain() = 0;
 };
 
 class Backend {
@@ -65,6 +84,9 @@ class Backend {
   // Reads the kernel's counters. May cost a second in a large cluster.
   virtual base::Result<std::vector<PortConnections>> count_connections(
       const model::Snapshot& snapshot) = 0;
+
+  // Null: this mode cannot listen, and relies on flushed().
+  virtual base::Result<std::unique_ptr<Watch>> watch() { return nullptr; }
 };
 
 }  // namespace backend

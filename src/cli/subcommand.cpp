@@ -162,9 +162,10 @@ std::string help_text(std::string_view name) {
         "Prints what would be in the kernel for these manifests. Touches nothing, needs no root.\n";
   } else if (name == "apply") {
     out +=
-        "Puts into the kernel what one full sync of the daemon leaves there, and exits: rules, "
-        "canary\n"
-        "chains, nfacct counters, route_localnet. Writes only what differs.\n";
+        "Puts into the kernel what one full sync of the daemon leaves there, and exits: rules,\n"
+        "route_localnet and, in mode iptables, canary chains and nfacct counters. Writes only "
+        "what\n"
+        "differs.\n";
   } else {
     out +=
         "Prints what apply would change now. Exit status 0: nothing; 1: something; 2: trouble.\n";

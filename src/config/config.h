@@ -102,6 +102,7 @@ struct Config {
   std::vector<std::string> node_port_addresses;
   Duration sync_period = std::chrono::seconds(30);     // of the mode
   Duration min_sync_period = std::chrono::seconds(1);  // of the mode
+  bool min_sync_period_written = false;                // by somebody: not the default; no key
   bool masquerade_all = false;                         // of the mode
   int32_t oom_score_adj = -999;
   Conntrack conntrack;
@@ -109,6 +110,10 @@ struct Config {
   std::string port_range;
   bool windows_run_as_service = false;
 };
+
+// How long a sync waits for the end of the last one, at the least: min_sync_period, but in mode nftables
+// only if somebody has written it.
+Duration min_sync_gap(const Config& config);
 
 // Is the gate on? Known gates have their default of v1.36 unless the configuration sets them.
 bool gate_enabled(const Config& config, std::string_view gate);

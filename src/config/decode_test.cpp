@@ -24,11 +24,7 @@ Document document(std::string_view body) {
 }
 
 // Its configuration after defaulting.
-Config config_of(std::string_view body) {
-  Document read = document(body);
-  set_defaults(read);
-  return to_config(read);
-}
+Config config_of(std::string_view body) { return to_config(document(body)); }
 
 std::string strict_errors(std::string_view body) {
   const auto decoded = decode_body(body);
@@ -243,6 +239,21 @@ TEST(Defaults, PeriodsComeFromTheSectionOfTheMode) {
   EXPECT_EQ(periods("iptables"), std::pair(11L, 1L));
   EXPECT_EQ(periods("ipvs"), std::pair(12L, 0L));
   EXPECT_EQ(periods("nftables"), std::pair(13L, 3L));
+}
+
+TEST(Defaults, AMinimumThatNobodyWroteDoesNotHoldUpModeNftables) {
+  const auto gap = [](const std::string& body) {
+    return min_sync_gap(config_of(body + "\nmode: nftables"));
+  };
+  EXPECT_EQ(gap(""), 10ms);
+  EXPECT_EQ(gap("nftables: {syncPeriod: 5s}"), 10ms);
+  EXPECT_EQ(gap("nftables: {minSyncPeriod: 0s}"), 10ms) << "kubeadm writes 0s where nobody chose";
+  EXPECT_EQ(gap("iptables: {minSyncPeriod: 2s}"), 10ms) << "another mode's";
+  EXPECT_EQ(gap("nftables: {minSyncPeriod: 1s}"), 1s) << "the default, but written";
+  EXPECT_EQ(gap("nftables: {minSyncPeriod: 3s}"), 3s);
+  EXPECT_EQ(config_of("mode: nftables").min_sync_period, 1s) << "what is shown stays the same";
+  EXPECT_EQ(min_sync_gap(config_of("mode: iptables")), 1s);
+  EXPECT_EQ(min_sync_gap(config_of("mode: ipvs")), 0s);
 }
 
 TEST(Defaults, MasqueradeAllComesFromTheSectionOfTheMode) {

@@ -131,18 +131,22 @@ std::optional<std::vector<std::string>> null_if_empty(const std::vector<std::str
   return list.empty() ? std::nullopt : std::optional(list);
 }
 
+Duration min_sync_period(const Document& document) {
+  if (document.mode == "ipvs") return document.ipvs.min_sync_period;
+  if (document.mode == "nftables") return document.nftables.min_sync_period;
+  return document.iptables.min_sync_period;
+}
+
 // The sync periods and masqueradeAll of the section that the mode selects.
 void select_mode(const Document& document, Config& config) {
   config.masquerade_all = document.iptables.masquerade_all;
   config.sync_period = document.iptables.sync_period;
-  config.min_sync_period = document.iptables.min_sync_period;
+  config.min_sync_period = min_sync_period(document);
   if (document.mode == "ipvs") {
     config.sync_period = document.ipvs.sync_period;
-    config.min_sync_period = document.ipvs.min_sync_period;
   } else if (document.mode == "nftables") {
     config.masquerade_all = document.nftables.masquerade_all;
     config.sync_period = document.nftables.sync_period;
-    config.min_sync_period = document.nftables.min_sync_period;
   }
 }
 
@@ -159,8 +163,6 @@ void place_mode(const Config& config, Document& document) {
   place(document.iptables);
 }
 
-}  // namespace
-
 void set_defaults(Document& document) {
   set_address_defaults(document);
   set_mode_defaults(document);
@@ -171,7 +173,11 @@ void set_defaults(Document& document) {
   default_to<Duration>(document.config_sync_period, 15min);
 }
 
-Config to_config(const Document& document) {
+}  // namespace
+
+Config to_config(Document document) {
+  const bool min_sync_period_written = min_sync_period(document) != Duration{};
+  set_defaults(document);
   const ClientConnection& client = document.client_connection;
   Config config{
       .feature_gates = document.feature_gates,
@@ -195,6 +201,7 @@ Config to_config(const Document& document) {
                        document.detect_local.interface_name_prefix,
                        split_cidrs(document.cluster_cidr)},
       .node_port_addresses = document.node_port_addresses.value_or(std::vector<std::string>{}),
+      .min_sync_period_written = min_sync_period_written,
       .oom_score_adj = *document.oom_score_adj,
       .conntrack = to_conntrack(document.conntrack),
       .config_sync_period = document.config_sync_period,

@@ -127,11 +127,8 @@ struct Document {
   bool windows_run_as_service = false;
 };
 
-// Fills in what is absent or zero.
-void set_defaults(Document& document);
-
-// REQUIRES: set_defaults() was called.
-Config to_config(const Document& document);
+// With defaults for what is absent or zero.
+Config to_config(Document document);
 
 // The way back: only the section of the active mode carries the sync periods.
 Document from_config(const Config& config);

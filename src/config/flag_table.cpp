@@ -130,8 +130,10 @@ constexpr Flag kModeFlags[] = {
      .group = Mode,
      .place = AT(config.node_port_addresses),
      .key = "nodePortAddresses",
-     .help = "Node ports answer on addresses within these CIDRs only; the word primary alone means "
-             "the addresses of the Node object. Empty means all (in nftables mode: primary)."},
+     .help =
+         "Node ports answer on addresses within these CIDRs only; the word primary alone means "
+         "the addresses of the Node object. Empty means all (in nftables mode: primary). With a "
+         "CIDR of loopback, IPv4 node ports of nftables mode answer on 127.0.0.1."},
     {.name = "masquerade-all",
      .type = Bool,
      .group = Mode,
@@ -203,7 +205,8 @@ constexpr Flag kIptablesFlags[] = {
      .group = Iptables,
      .place = AT(iptables_min_sync_period),
      .key = "iptables.minSyncPeriod, nftables.minSyncPeriod",
-     .help = "Time between two updates of the rules at the least, in every mode but ipvs."},
+     .help = "Time between two updates of the rules at the least, in every mode but ipvs; in "
+             "nftables mode only if it is given, else nothing waits."},
     {.name = "iptables-masquerade-bit",
      .type = Int32,
      .group = Iptables,
@@ -341,9 +344,9 @@ constexpr Flag kServeFlags[] = {
      .group = Serve,
      .kept = true,
      .place = AT(per_service_metrics),
-     .help =
-         "Count the connections to each Service port, every 15 s, and show them among the metrics. "
-         "Reads all rules each time."},
+     .help = "Count the connections to each Service port, every 15 s, and show them among the "
+             "metrics; in iptables mode. "
+             "Reads all rules each time."},
     {.name = "healthz-port",
      .type = Int32,
      .group = Serve,

@@ -63,9 +63,7 @@ void keep_log_flags(const ParsedFlags& flags, Logging& logging) {
 }
 
 Result<Config> config_from_file(const ParsedFlags& flags, Options& options) {
-  auto document = TRY(load_document(flags.target.config_file, options));
-  file::set_defaults(document);
-  Config config = file::to_config(document);
+  Config config = file::to_config(TRY(load_document(flags.target.config_file, options)));
   keep_log_flags(flags, config.logging);
   return config;
 }
@@ -88,6 +86,8 @@ Config config_from_flags(const ParsedFlags& flags) {
   const bool ipvs = config.mode == "ipvs";
   config.sync_period = ipvs ? target.ipvs_sync_period : target.iptables_sync_period;
   config.min_sync_period = ipvs ? target.ipvs_min_sync_period : target.iptables_min_sync_period;
+  config.min_sync_period_written =
+      flags.was_given(ipvs ? "ipvs-min-sync-period" : "iptables-min-sync-period");
   config.ipvs.masquerade_bit = config.iptables.masquerade_bit;
   // Parity: given as "" this is a list with one empty CIDR, which validation refuses.
   if (flags.was_given("cluster-cidr")) {
@@ -250,8 +250,7 @@ Result<Options> load_for_subcommand(const Overrides& overrides) {
   // Before defaulting: the mode decides which section's periods count.
   if (overrides.proxy_mode) document.mode = *overrides.proxy_mode;
   if (overrides.cluster_cidr) document.cluster_cidr = *overrides.cluster_cidr;
-  file::set_defaults(document);
-  options.config = file::to_config(document);
+  options.config = file::to_config(std::move(document));
   TRY_CONTEXT(complete_common(overrides.hostname_override.value_or(""), options),
               "failed complete");
   TRY(check_logging(options.config));

@@ -328,6 +328,18 @@ TEST(Completion, PeriodsFollowTheMode) {
   EXPECT_EQ(config({"--proxy-mode=ipvs"}).min_sync_period, 1s);
 }
 
+TEST(Completion, AFlagForTheMinimumCountsInModeNftablesToo) {
+  const auto gap = [](std::vector<std::string> args) {
+    args.push_back("--proxy-mode=nftables");
+    return min_sync_gap(config(args));
+  };
+  EXPECT_EQ(gap({}), 10ms);
+  EXPECT_EQ(gap({"--iptables-sync-period=20s", "--ipvs-min-sync-period=3s"}), 10ms);
+  EXPECT_EQ(gap({"--iptables-min-sync-period=1s"}), 1s);
+  EXPECT_EQ(gap({"--iptables-min-sync-period=0"}), 0s);
+  EXPECT_EQ(min_sync_gap(config({})), 1s);
+}
+
 TEST(Completion, ClusterCidrIsSplitAtCommas) {
   EXPECT_THAT(config({"--cluster-cidr=10.0.0.0/8,fd00::/8"}).detect_local.cluster_cidrs,
               ElementsAre("10.0.0.0/8", "fd00::/8"));

@@ -186,7 +186,6 @@ TEST(WriteYaml, ReadsBackAsItWas) {
   auto decoded = file::decode(yaml);
   ASSERT_TRUE(decoded) << decoded.error().text;
   EXPECT_TRUE(decoded->strict_errors.empty());
-  file::set_defaults(decoded->document);
   EXPECT_EQ(write_yaml(file::to_config(decoded->document)), yaml);
 }
 

@@ -1,6 +1,9 @@
 #include "daemon/backends.h"
 
 #include "backend/iptables/proxier.h"
+#include "backend/nftables/proxier.h"
+#include "base/text.h"
+#include "daemon/kernel_version.h"
 #include "daemon/node_setup.h"
 #include "log/log.h"
 
@@ -9,10 +12,11 @@ namespace {
 
 using base::ErrorCode;
 using base::Result;
+using BackendPtr = std::unique_ptr<backend::Backend>;
 
 // Which families to serve, IPv4 first.
-Result<std::vector<net::Family>> choose_families(const NodeFacts& node) {
-  const FamilySupport support = probe_families();
+Result<std::vector<net::Family>> choose_families(std::string_view mode, const NodeFacts& node) {
+  const FamilySupport support = probe_families(mode);
   if (!support.v4 && !support.v6) {
     return base::fail(ErrorCode::Unsupported,
                       "iptables is not available on this host : " + support.iptables_error);
@@ -43,8 +47,7 @@ Result<> warn_about_configuration(const config::Config& config, const NodeFacts&
   }
   const bool by_cidr =
       config.detect_local_mode == "ClusterCIDR" || config.detect_local_mode == "NodeCIDR";
-  if (by_cidr &&
-      local_traffic(config, node, node.primary).by == iptables::LocalTraffic::By::Nothing) {
+  if (by_cidr && local_traffic(config, node, node.primary).by == plan::LocalTraffic::By::Nothing) {
     klog::info(config.detect_local_mode == "ClusterCIDR"
                    ? "Detect-local-mode set to ClusterCIDR, but no cluster CIDR specified for "
                      "primary IP family"
@@ -60,32 +63,61 @@ void tell(const iptables::Proxier::Notice& notice, net::Family family) {
   klog::error(notice.message, notice.err, fields);
 }
 
-Result<> allow_localhost(iptables::Proxier& proxier) {
+Result<> allow_localhost(const char* how_to_change_that) {
   klog::info(
-      "Setting route_localnet=1 to allow node-ports on localhost; to change this either disable "
-      "iptables.localhostNodePorts (--iptables-localhost-nodeports) or set nodePortAddresses "
-      "(--nodeport-addresses) to filter loopback addresses");
-  if (TRY(proxier.allow_localhost())) {
-    klog::verbose(1, "Changed sysctl",
-                  {{"name", iptables::kRouteLocalnet}, {"before", 0}, {"after", 1}});
+      std::string("Setting route_localnet=1 to allow node-ports on localhost; to change this ") +
+      how_to_change_that);
+  if (TRY(allow_localhost_node_ports())) {
+    klog::verbose(1, "Changed sysctl", {{"name", kRouteLocalnet}, {"before", 0}, {"after", 1}});
   }
   return {};
 }
 
+Result<BackendPtr> make_iptables(const iptables::Settings& settings) {
+  auto proxier = std::make_unique<iptables::Proxier>(settings);
+  for (const auto& notice : proxier->probe())
+    tell(notice, settings.family);
+  if (settings.serves_localhost()) {
+    TRY(allow_localhost(
+        "either disable iptables.localhostNodePorts (--iptables-localhost-nodeports) or set "
+        "nodePortAddresses (--nodeport-addresses) to filter loopback addresses"));
+  }
+  return proxier;
+}
+
+using Listeners = std::shared_ptr<kernel::nf_tables::Listeners>;
+
+Result<BackendPtr> make_nftables(const nftables::Settings& settings, const Listeners& listeners) {
+  TRY(check_nftables_kernel());
+  if (leaves_out_loopback(settings)) {
+    klog::error("--nodeport-addresses includes localhost but localhost NodePorts are not supported",
+                "", {{"ipFamily", net::name(settings.options.family)}});
+  }
+  if (settings.options.localhost_node_ports) {
+    TRY(allow_localhost("take the loopback CIDR out of nodePortAddresses (--nodeport-addresses)"));
+  }
+  return TRY(nftables::Proxier::open(settings, listeners));
+}
+
+Result<BackendPtr> make_backend(const config::Config& config, const NodeFacts& node,
+                                net::Family family, const Listeners& listeners) {
+  if (config.mode == "nftables")
+    return make_nftables(nftables_settings(config, node, family), listeners);
+  return make_iptables(iptables_settings(config, node, family));
+}
+
 }  // namespace
 
-Result<std::vector<std::unique_ptr<backend::Backend>>> make_backends(const config::Config& config,
-                                                                     const NodeFacts& node) {
-  const auto families = TRY(choose_families(node));
-  TRY(warn_about_configuration(config, node, families.size() == 2));
-  std::vector<std::unique_ptr<backend::Backend>> backends;
+Result<std::vector<BackendPtr>> make_backends(const config::Config& config, const NodeFacts& node) {
+  const auto families = TRY(choose_families(config.mode, node));
+  const bool dual_stack = families.size() == 2;
+  TRY(warn_about_configuration(config, node, dual_stack));
+  const auto listeners = std::make_shared<kernel::nf_tables::Listeners>();
+  std::vector<BackendPtr> backends;
   for (const auto family : families) {
-    const iptables::Settings settings = iptables_settings(config, node, family);
-    auto proxier = std::make_unique<iptables::Proxier>(settings);
-    for (const auto& notice : proxier->probe())
-      tell(notice, family);
-    if (settings.serves_localhost()) TRY(allow_localhost(*proxier));
-    backends.push_back(std::move(proxier));
+    std::string failure = "unable to create proxier";
+    if (dual_stack) failure += ": unable to create " + base::lower(net::name(family)) + " proxier";
+    backends.push_back(TRY_CONTEXT(make_backend(config, node, family, listeners), failure));
   }
   return backends;
 }

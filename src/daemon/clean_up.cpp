@@ -10,10 +10,14 @@
 
 #include "backend/iptables/cleanup.h"
 #include "backend/iptables/commit.h"
+#include "backend/nftables/layout.h"
+#include "base/text.h"
 #include "kernel/ipset.h"
 #include "kernel/ipvs.h"
 #include "kernel/link.h"
 #include "kernel/netfilter.h"
+#include "kernel/nf_tables_read.h"
+#include "kernel/sysctl.h"
 #include "kernel/tcp_reset.h"
 #include "log/log.h"
 
@@ -26,7 +30,6 @@ using base::Result;
 using Complain = std::function<void(const base::Error&)>;
 
 constexpr const char* kIpvsDevice = "kube-ipvs0";
-constexpr const char* kNftablesTable = "kube-proxy";
 
 // The sets of mode ipvs, without the KUBE- or KUBE-6- in front.
 constexpr std::array<std::string_view, 17> kSets{
@@ -72,7 +75,7 @@ void complain_unless_absent(const Result<>& done, const Complain& complain) {
 }
 
 void remove_nftables_table(net::Family family, const Complain& complain) {
-  complain_unless_absent(kernel::delete_nft_table(family, kNftablesTable), complain);
+  complain_unless_absent(kernel::delete_nft_table(family, nftables::kTable), complain);
 }
 
 // The rules of modes iptables and ipvs.
@@ -123,13 +126,46 @@ Result<> destroy_sets(net::Family family, const Complain& complain) {
   return {};
 }
 
-// All state of modes iptables and ipvs, which share chains. Rules go before the sets that they use. Virtual servers and
-// their device are there for both families: whichever comes first removes them.
-void remove_iptables_and_ipvs(net::Family family, const Complain& complain) {
+// Virtual servers and their device are there for both families: whichever comes first removes them.
+void remove_servers(const Complain& complain) {
   complain_unless_absent(flush_virtual_servers(), complain);
   complain_unless_absent(kernel::delete_link(kIpvsDevice, "dummy"), complain);
+}
+
+// All state of modes iptables and ipvs, which share chains. Rules go before the sets that they use.
+void remove_iptables_and_ipvs(net::Family family, const Complain& complain) {
+  remove_servers(complain);
   remove_iptables_rules(family, complain);
   complain_unless_absent(destroy_sets(family, complain), complain);
+}
+
+// The same without running programs that mode nftables does not need, if there is nothing for them to do. Of
+// iptables-legacy, looking alone would make tables that every packet has to pass.
+void remove_iptables_and_ipvs_if_any(net::Family family, const Complain& complain) {
+  if (may_have_iptables_rules(family)) return remove_iptables_and_ipvs(family, complain);
+  remove_servers(complain);
+  complain_unless_absent(destroy_sets(family, complain), complain);
+}
+
+// iptables-legacy has tables of its own; only it knows what is in them.
+bool has_legacy_tables(net::Family family) {
+  const auto names = kernel::read_small_file(
+      family == net::Family::V4 ? "/proc/net/ip_tables_names" : "/proc/net/ip6_tables_names");
+  return names ? !base::trim(*names).empty() : names.error().code != ErrorCode::NotFound;
+}
+
+// Both modes have these in the table nat, whatever Services there are.
+bool is_chain_of_ours(std::string_view name) {
+  return name == "KUBE-SERVICES" || name == "KUBE-POSTROUTING";
+}
+
+// iptables-nft has the tables of nf_tables with the names that iptables has.
+Result<bool> has_nft_rules(net::Family family) {
+  auto conversation = TRY(kernel::netlink::Conversation::open(NETLINK_NETFILTER));
+  kernel::nf_tables::Reader reader(conversation, family, "nat");
+  if (!TRY(reader.has_table())) return false;
+  const auto chains = TRY(reader.chains());
+  return std::ranges::any_of(chains, is_chain_of_ours, &kernel::nf_tables::ChainInfo::name);
 }
 
 // What each mode removes. Parity: modes iptables and ipvs leave each other alone.
@@ -140,10 +176,14 @@ struct Start {
 constexpr std::array<Start, 3> kStarts{{
     {"iptables", &remove_nftables_table},
     {"ipvs", &remove_nftables_table},
-    {"nftables", &remove_iptables_and_ipvs},
+    {"nftables", &remove_iptables_and_ipvs_if_any},
 }};
 
 }  // namespace
+
+bool may_have_iptables_rules(net::Family family) {
+  return has_legacy_tables(family) || has_nft_rules(family).value_or(true);
+}
 
 void clean_other_modes(std::string_view mode, net::Family family) {
   const auto start = std::ranges::find(kStarts, mode, &Start::mode);

@@ -19,6 +19,7 @@
 #include "daemon/node_facts.h"
 #include "daemon/node_setup.h"
 #include "daemon/privileges.h"
+#include "daemon/rule_watch.h"
 #include "daemon/servers.h"
 #include "daemon/sync_loop.h"
 #include "kernel/addresses.h"
@@ -196,17 +197,51 @@ Aftermath aftermath_of(net::Family family, const Shared& shared) {
        .resets = watch_for_resets(shared.options, family, addresses)});
 }
 
+// Null if the mode cannot listen, or cannot do so now.
+std::unique_ptr<backend::Watch> listen_to_others(backend::Backend& backend) {
+  auto watch = backend.watch();
+  if (watch) return std::move(*watch);
+  klog::warning("Cannot hear of what others do to our rules, looking every syncPeriod instead",
+                {{"ipFamily", net::name(backend.family())}, {"err", watch.error().text}});
+  return nullptr;
+}
+
 // The thread owns what it works with: when the daemon ends, nobody waits for a program that is
 // still writing rules.
 Mailbox start_sync_thread(std::unique_ptr<backend::Backend> backend, const Shared& shared) {
   const config::Config& config = shared.options.config;
   const auto count = shared.options.per_service_metrics ? kCountPeriod : std::chrono::seconds(0);
   auto after = aftermath_of(backend->family(), shared);
-  SyncLoop loop(std::move(backend), {config.min_sync_period, config.sync_period, count},
+  SyncLoop loop(std::move(backend),
+                {.min_sync = config::min_sync_gap(config),
+                 .sync = config.sync_period,
+                 .count = count,
+                 .mode = config.mode},
                 shared.metrics, std::move(after));
   auto mailbox = std::make_shared<event::Mailbox<Update>>();
   std::thread([loop = std::move(loop), mailbox]() mutable { loop.run(*mailbox); }).detach();
   return mailbox;
+}
+
+// How the loop thread reaches the sync threads, and what it does for them.
+struct Families {
+  std::map<net::Family, Mailbox> mailboxes;
+  std::vector<std::unique_ptr<RuleWatch>> watches;
+};
+
+Result<Families> start_families(std::vector<std::unique_ptr<backend::Backend>> backends, Loop& loop,
+                                const Shared& shared) {
+  Families families;
+  for (auto& backend : backends) {
+    const net::Family family = backend->family();
+    auto others = listen_to_others(*backend);
+    const Mailbox mailbox = start_sync_thread(std::move(backend), shared);
+    families.mailboxes[family] = mailbox;
+    if (others == nullptr) continue;
+    families.watches.push_back(std::make_unique<RuleWatch>(loop, std::move(others), mailbox));
+    TRY(families.watches.back()->start());
+  }
+  return families;
 }
 
 }  // namespace
@@ -274,12 +309,8 @@ Result<> run(const config::Options& options) {
 
   // model -> plan -> backend -> kernel, a thread for each family
   const Shared shared{options, node, *servers, metrics, health};
-  std::map<net::Family, Mailbox> mailboxes;
-  for (auto& backend : backends) {
-    const net::Family family = backend->family();
-    mailboxes[family] = start_sync_thread(std::move(backend), shared);
-  }
-  intake.open(std::move(mailboxes));
+  auto families = TRY(start_families(std::move(backends), loop, shared));
+  intake.open(std::move(families.mailboxes));
   source->start();
   source->record(node_event(kube::Event::Type::Normal, "Starting", name, ""));
   return loop.run();

@@ -115,10 +115,10 @@ NodeFacts resolve_node(const config::Config& config, const std::string& name,
 }
 
 base::Result<> check_settings(const config::Config& config) {
-  if (config.mode != "iptables") {
-    return base::fail(
-        base::ErrorCode::Unsupported,
-        "proxy mode \"" + config.mode + "\" is not built into this version yet; mode iptables is");
+  if (config.mode != "iptables" && config.mode != "nftables") {
+    return base::fail(base::ErrorCode::Unsupported,
+                      "proxy mode \"" + config.mode +
+                          "\" is not built into this version yet; iptables and nftables are");
   }
   const auto check = [](const std::string& key, const std::string& name) -> base::Result<> {
     const auto odd = [](char c) { return c <= ' ' || c == '/' || c == '"' || c == 0x7f; };
@@ -128,6 +128,11 @@ base::Result<> check_settings(const config::Config& config) {
   };
   TRY(check("detectLocal.bridgeInterface", config.detect_local.bridge_interface));
   return check("detectLocal.interfaceNamePrefix", config.detect_local.interface_name_prefix);
+}
+
+bool NodePortRange::names_loopback() const {
+  return !everywhere &&
+         std::ranges::any_of(cidrs, [](const Cidr& cidr) { return cidr.base().is_loopback(); });
 }
 
 NodePortRange node_port_range(const config::Config& config, const NodeFacts& node, Family family) {
@@ -152,22 +157,23 @@ std::vector<IpAddr> within(const NodePortRange& range,
   return found;
 }
 
-iptables::LocalTraffic local_traffic(const config::Config& config, const NodeFacts& node,
-                                     Family family) {
-  iptables::LocalTraffic local;
+plan::LocalTraffic local_traffic(const config::Config& config, const NodeFacts& node,
+                                 Family family) {
+  plan::LocalTraffic local;
   const auto by_interface = [&](std::string name) {
-    local.by = iptables::LocalTraffic::By::Interface;
+    local.by = plan::LocalTraffic::By::Interface;
     local.interface = std::move(name);
   };
   const auto by_source = [&](const std::optional<Cidr>& cidr) {
     if (!cidr) return;
-    local.by = iptables::LocalTraffic::By::Source;
+    local.by = plan::LocalTraffic::By::Source;
     local.cidr = *cidr;
   };
   if (config.detect_local_mode == "BridgeInterface") {
     by_interface(config.detect_local.bridge_interface);
   } else if (config.detect_local_mode == "InterfaceNamePrefix") {
-    by_interface(config.detect_local.interface_name_prefix + "+");
+    by_interface(config.detect_local.interface_name_prefix);
+    local.by = plan::LocalTraffic::By::InterfacePrefix;
   } else if (config.detect_local_mode == "NodeCIDR") {
     by_source(first_of(node.pod_cidrs, family));
   } else {
@@ -199,6 +205,29 @@ iptables::Settings iptables_settings(const config::Config& config, const NodeFac
   settings.node_ports_everywhere = range.everywhere;
   settings.node_port_cidrs = std::move(range.cidrs);
   return settings;
+}
+
+nftables::Settings nftables_settings(const config::Config& config, const NodeFacts& node,
+                                     Family family) {
+  NodePortRange range = node_port_range(config, node, family);
+  return {.options = {.family = family,
+                      .masquerade_mark = 1U << config.nftables.masquerade_bit,
+                      .masquerade_all = config.masquerade_all,
+                      .local_traffic = local_traffic(config, node, family),
+                      .node_ports_everywhere = range.everywhere,
+                      .localhost_node_ports = family == Family::V4 && range.names_loopback()},
+          .node_name = node.name,
+          .node_ip = node.ips[index(family)],
+          .external_ips = config::gate_enabled(config, "AllowServiceExternalIPs"),
+          .node_port_cidrs = std::move(range.cidrs)};
+}
+
+bool leaves_out_loopback(const nftables::Settings& settings) {
+  const nftables::Options& options = settings.options;
+  if (options.node_ports_everywhere || options.localhost_node_ports) return false;
+  return std::ranges::any_of(settings.node_port_cidrs, [&](const Cidr& cidr) {
+    return cidr.contains(loopback(options.family));
+  });
 }
 
 std::vector<ConfigurationWarning> check_families(const config::Config& config,

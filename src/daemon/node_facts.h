@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/iptables/proxier.h"
+#include "backend/nftables/proxier.h"
 #include "base/result.h"
 #include "config/config.h"
 #include "kernel/addresses.h"
@@ -43,6 +44,9 @@ base::Result<> check_settings(const config::Config& config);
 struct NodePortRange {
   bool everywhere = true;
   std::vector<net::Cidr> cidrs;
+
+  // Does it name a CIDR of loopback, such as 127.0.0.0/8? One that merely has it inside does not count.
+  bool names_loopback() const;
 };
 NodePortRange node_port_range(const config::Config& config, const NodeFacts& node,
                               net::Family family);
@@ -51,14 +55,18 @@ std::vector<net::IpAddr> within(const NodePortRange& range,
                                 const std::vector<kernel::InterfaceAddress>& addresses);
 
 // How traffic of local pods is recognised in one family.
-iptables::LocalTraffic local_traffic(const config::Config& config, const NodeFacts& node,
-                                     net::Family family);
+plan::LocalTraffic local_traffic(const config::Config& config, const NodeFacts& node,
+                                 net::Family family);
 
 // For deciding about Services in one family, but for the zone, which may change.
 plan::Context plan_context(const config::Config& config, const NodeFacts& node, net::Family family);
 
 iptables::Settings iptables_settings(const config::Config& config, const NodeFacts& node,
                                      net::Family family);
+nftables::Settings nftables_settings(const config::Config& config, const NodeFacts& node,
+                                     net::Family family);
+// In mode nftables: loopback is in the range of node ports, and yet none will be open there.
+bool leaves_out_loopback(const nftables::Settings& settings);
 
 // Settings that look wrong, as kube-proxy words them; with `fatal` set, reason enough not to start.
 struct ConfigurationWarning {

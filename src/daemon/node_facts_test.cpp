@@ -97,6 +97,46 @@ TEST(NodePorts, LocalhostNeedsIPv4TheSettingAndLoopback) {
   EXPECT_FALSE(iptables_settings(config, f, Family::V4).serves_localhost());
 }
 
+TEST(NodePorts, OfModeNftablesAreOnLocalhostOnlyIfLoopbackIsNamed) {
+  auto config = defaults();
+  const auto open = [&](std::vector<std::string> addresses, Family family) {
+    config.node_port_addresses = std::move(addresses);
+    return nftables_settings(config, facts(config, node({"172.31.0.11"})), family);
+  };
+  const auto on_localhost = [&](std::vector<std::string> addresses) {
+    return open(std::move(addresses), Family::V4).options.localhost_node_ports;
+  };
+  EXPECT_TRUE(on_localhost({"127.0.0.0/8"}));
+  EXPECT_TRUE(on_localhost({"172.31.0.0/24", "127.0.0.1/32"}));
+  EXPECT_FALSE(on_localhost({"primary"}));
+  EXPECT_FALSE(on_localhost({"0.0.0.0/0"}));
+  EXPECT_FALSE(on_localhost({"127.0.0.0/8", "0.0.0.0/0"}));
+  EXPECT_FALSE(on_localhost({"0.0.0.0/1"})) << "has it inside, but does not name it";
+  EXPECT_FALSE(open({"::1/128"}, Family::V6).options.localhost_node_ports);
+  EXPECT_FALSE(leaves_out_loopback(open({"127.0.0.0/8"}, Family::V4)));
+  EXPECT_FALSE(leaves_out_loopback(open({"172.31.0.0/24"}, Family::V4)));
+  EXPECT_FALSE(leaves_out_loopback(open({"0.0.0.0/0", "::/0"}, Family::V6)));
+  EXPECT_TRUE(leaves_out_loopback(open({"0.0.0.0/1"}, Family::V4)));
+  EXPECT_TRUE(leaves_out_loopback(open({"::1/128"}, Family::V6)));
+}
+
+TEST(Settings, OfModeNftablesComeFromItsSection) {
+  auto config = defaults();
+  config.nftables.masquerade_bit = 5;
+  config.masquerade_all = true;
+  config.node_port_addresses = {"172.31.0.0/24"};
+  config.detect_local.cluster_cidrs = {"10.244.0.0/16"};
+  config.feature_gates["AllowServiceExternalIPs"] = false;
+  const auto settings = nftables_settings(config, facts(config, node({"172.31.0.11"})), Family::V4);
+  EXPECT_EQ(settings.options.masquerade_mark, 0x20U);
+  EXPECT_TRUE(settings.options.masquerade_all);
+  EXPECT_EQ(settings.options.local_traffic.cidr, cidr("10.244.0.0/16"));
+  EXPECT_FALSE(settings.options.node_ports_everywhere);
+  EXPECT_THAT(settings.node_port_cidrs, ElementsAre(cidr("172.31.0.0/24")));
+  EXPECT_EQ(settings.node_ip, ip("172.31.0.11"));
+  EXPECT_FALSE(settings.external_ips);
+}
+
 TEST(LocalTraffic, IsRecognisedAsConfigured) {
   auto config = defaults();
   config.detect_local.cluster_cidrs = {"10.244.0.0/16", "fd00:244::/64"};
@@ -104,16 +144,19 @@ TEST(LocalTraffic, IsRecognisedAsConfigured) {
   EXPECT_EQ(local_traffic(config, f, Family::V6).cidr, cidr("fd00:244::/64"));
   config.detect_local_mode = "InterfaceNamePrefix";
   config.detect_local.interface_name_prefix = "veth";
-  EXPECT_EQ(local_traffic(config, f, Family::V4).interface, "veth+");
+  EXPECT_EQ(local_traffic(config, f, Family::V4).interface, "veth");
+  EXPECT_EQ(local_traffic(config, f, Family::V4).by, plan::LocalTraffic::By::InterfacePrefix);
   config.detect_local_mode = "NodeCIDR";
-  EXPECT_EQ(local_traffic(config, f, Family::V4).by, iptables::LocalTraffic::By::Nothing);
+  EXPECT_EQ(local_traffic(config, f, Family::V4).by, plan::LocalTraffic::By::Nothing);
 }
 
 TEST(Settings, AModeThatIsNotBuiltIsNamed) {
   auto config = defaults();
   config.mode = "ipvs";
   EXPECT_EQ(check_settings(config).error().text,
-            "proxy mode \"ipvs\" is not built into this version yet; mode iptables is");
+            "proxy mode \"ipvs\" is not built into this version yet; iptables and nftables are");
+  config.mode = "nftables";
+  EXPECT_TRUE(check_settings(config));
 }
 
 TEST(Settings, InterfaceNamesMustBeSuchAsTheKernelHasThem) {

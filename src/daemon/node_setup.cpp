@@ -125,6 +125,13 @@ Result<> set_oom_score(int32_t adjustment) {
   return kernel::write_small_file("/proc/self/oom_score_adj", std::to_string(adjustment));
 }
 
+Result<bool> allow_localhost_node_ports(const std::string& root) {
+  if (kernel::read_sysctl(kRouteLocalnet, root).value_or(0) == 1) return false;
+  TRY_CONTEXT(kernel::write_sysctl(kRouteLocalnet, 1, root),
+              std::string("can't set sysctl ") + kRouteLocalnet + " to 1");
+  return true;
+}
+
 std::string FamilySupport::Notice::str() const {
   std::string out = message;
   for (const auto& field : fields)
@@ -132,8 +139,13 @@ std::string FamilySupport::Notice::str() const {
   return out;
 }
 
-FamilySupport probe_families() {
+FamilySupport probe_families(std::string_view mode) {
   FamilySupport support;
+  if (mode == "nftables") {
+    support.v4 = true;
+    support.v6 = kernel_has_ipv6(support.notices);
+    return support;
+  }
   for (const auto family : net::kFamilies) {
     const auto works = iptables::Programs(family).probe();
     if (!works) {

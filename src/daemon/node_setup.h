@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,8 +32,13 @@ base::Result<> set_conntrack(const config::Conntrack& conntrack, const std::stri
 // Best effort: lowering it needs CAP_SYS_RESOURCE.
 base::Result<> set_oom_score(int32_t adjustment);
 
-// The families that can be served, IPv4 first: iptables must work for it, and the kernel must have
-// it. `notices` gets a line for each that cannot.
+inline constexpr const char* kRouteLocalnet = "net/ipv4/conf/all/route_localnet";
+
+// Sets route_localnet, which node ports on 127.0.0.1 need. True: it was changed.
+base::Result<bool> allow_localhost_node_ports(const std::string& root = "");
+
+// The families that can be served, IPv4 first: the kernel must have it, and iptables, if the mode uses
+// that, must work for it. `notices` gets a line for each that cannot.
 struct FamilySupport {
   bool v4 = false;
   bool v6 = false;
@@ -45,6 +51,6 @@ struct FamilySupport {
   std::vector<Notice> notices;
   std::string iptables_error;  // of the last family that failed
 };
-FamilySupport probe_families();
+FamilySupport probe_families(std::string_view mode);
 
 }  // namespace proxyd

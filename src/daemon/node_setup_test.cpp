@@ -144,6 +144,25 @@ TEST_F(FakeNode, AnyFailureIsAnErrorAndNamesTheFile) {
   EXPECT_TRUE(done.error().text.contains("nf_conntrack_max")) << done.error().text;
 }
 
+TEST_F(FakeNode, RouteLocalnetIsSetOnce) {
+  const std::string path = std::string("/proc/sys/") + kRouteLocalnet;
+  write(path, "0\n");
+  EXPECT_EQ(allow_localhost_node_ports(root_), true);
+  EXPECT_EQ(read(path), "1");
+  EXPECT_EQ(allow_localhost_node_ports(root_), false);
+  forbid(path);
+  const auto refused = allow_localhost_node_ports(root_);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(
+      refused.error().text.starts_with("can't set sysctl net/ipv4/conf/all/route_localnet to 1: "));
+}
+
+TEST(Families, ModeNftablesNeedsNoIptables) {
+  const auto support = probe_families("nftables");
+  EXPECT_TRUE(support.v4);
+  EXPECT_EQ(support.iptables_error, "");
+}
+
 TEST_F(FakeNode, AHashSizeThatIsNoNumberIsAnError) {
   write(kHash, "many\n");
   EXPECT_FALSE(set_conntrack(per_core(32768), root_));

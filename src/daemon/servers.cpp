@@ -62,7 +62,7 @@ Result<std::unique_ptr<Servers>> Servers::start(Parts parts) {
 
 Result<> Servers::start_metrics() {
   serve::describe_process(*parts_.metrics, parts_.options);
-  if (kernel::probe_counters()) {
+  if (parts_.options.config.mode == "iptables" && kernel::probe_counters()) {
     parts_.metrics->count_packets([] { return packets("ct_state_invalid_dropped_pkts"); },
                                   [] { return packets("localhost_nps_accepted_pkts"); });
   }

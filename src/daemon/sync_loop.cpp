@@ -21,25 +21,26 @@ constexpr int kQuickChecks = 5;
 constexpr size_t kTrimBytes = size_t{64} * 1024;
 
 // Periods longer than the maximum interval mean that interval; adding them to a time could overflow.
-SyncLoop::Periods bounded(SyncLoop::Periods periods) {
-  periods.sync = std::min<Schedule::Duration>(periods.sync, SyncLoop::kMaxInterval);
-  return periods;
+SyncLoop::Settings bounded(SyncLoop::Settings settings) {
+  settings.sync = std::min<Schedule::Duration>(settings.sync, SyncLoop::kMaxInterval);
+  return settings;
 }
 
 }  // namespace
 
-SyncLoop::SyncLoop(std::unique_ptr<backend::Backend> backend, Periods periods,
+SyncLoop::SyncLoop(std::unique_ptr<backend::Backend> backend, Settings settings,
                    std::shared_ptr<metrics::Metrics> metrics, Aftermath aftermath,
                    std::function<Time()> clock)
     : backend_(std::move(backend)),
-      periods_(bounded(periods)),
+      settings_(bounded(std::move(settings))),
       metrics_(std::move(metrics)),
       aftermath_(std::move(aftermath)),
       clock_(std::move(clock)),
-      schedule_({periods_.min_sync, periods_.sync, kMaxInterval}, clock_()),
+      schedule_({settings_.min_sync, settings_.sync, kMaxInterval}, clock_()),
+      mending_(settings_.sync),
       last_full_(clock_()),
-      next_check_(clock_() + periods_.sync),
-      next_count_(periods_.count.count() > 0 ? clock_() + periods_.count : Time::max()) {
+      next_check_(clock_() + settings_.sync),
+      next_count_(settings_.count.count() > 0 ? clock_() + settings_.count : Time::max()) {
   metrics_->sync_queued(backend_->family());
 }
 
@@ -56,14 +57,18 @@ SyncLoop::Time SyncLoop::turn(std::optional<Update> update) {
   if (update) take(std::move(*update));
   if (snapshot_ == nullptr) return clock_() + kMaxInterval;
   if (clock_() >= next_check_) check_for_flush();
+  if (mending_.due(clock_())) mend();
   if (schedule_.due(clock_())) sync();
   if (clock_() >= next_count_) count_connections();
   aftermath_.run(clock_());
-  return std::min(
-      {schedule_.next(), next_check_, next_count_, aftermath_.next().value_or(Time::max())});
+  return std::min({schedule_.next(), next_check_, mending_.next(), next_count_,
+                   aftermath_.next().value_or(Time::max())});
 }
 
 void SyncLoop::take(Update update) {
+  // The first sync looks at everything anyway.
+  if (synced_) mending_.disturbed(update.disturbance, clock_());
+  if (update.snapshot == nullptr) return;
   snapshot_ = std::move(update.snapshot);
   dirty_.merge(std::move(update.dirty));
   triggers_.merge(std::move(update.triggers));
@@ -74,7 +79,10 @@ void SyncLoop::take(Update update) {
 }
 
 void SyncLoop::check_for_flush() {
-  if (backend_->flushed(quick_checks_ > 0)) {
+  const bool flushed = backend_->flushed(quick_checks_ > 0);
+  if (flushed && settings_.mode != "iptables") {
+    mending_.disturbed(backend::Disturbance::Maybe, clock_());
+  } else if (flushed) {
     klog::verbose(2, "Reloading after iptables flush", {family_field()});
     full_ = true;
     quick_checks_ = kQuickChecks;
@@ -83,14 +91,23 @@ void SyncLoop::check_for_flush() {
   ::malloc_trim(0);  // what looking and, on the loop thread, decoding have left
   const bool quick = quick_checks_ > 0;
   if (quick) --quick_checks_;
-  next_check_ =
-      clock_() + (quick ? std::min<Schedule::Duration>(kQuickCheck, periods_.sync) : periods_.sync);
+  next_check_ = clock_() + (quick ? std::min<Schedule::Duration>(kQuickCheck, settings_.sync)
+                                  : settings_.sync);
+}
+
+void SyncLoop::mend() {
+  rewrite_ = mending_.begin(clock_()) == backend::Disturbance::Sure || rewrite_;
+  full_ = true;
+  aftermath_.queued();
+  sync();
 }
 
 void SyncLoop::count_connections() {
-  next_count_ = clock_() + periods_.count;
+  next_count_ = clock_() + settings_.count;
   auto counted = backend_->count_connections(*snapshot_);
   if (!counted) {
+    // Once is enough for what this mode will never do.
+    if (counted.error().code == base::ErrorCode::Unsupported) next_count_ = Time::max();
     klog::warning("Could not count connections, ignoring",
                   {family_field(), {"err", counted.error().text}});
     return;
@@ -110,7 +127,7 @@ void SyncLoop::count_connections() {
 void SyncLoop::sync() {
   const bool hour_passed = clock_() - last_full_ >= kMaxInterval;
   // The zone decides about endpoints of all Services.
-  backend::SyncRequest request{snapshot_, dirty_, full_ || hour_passed || dirty_.node};
+  backend::SyncRequest request{snapshot_, dirty_, full_ || hour_passed || dirty_.node, rewrite_};
   schedule_.started();
   if (!synced_) {
     klog::info("Starting the first sync",
@@ -144,9 +161,9 @@ base::Result<backend::SyncReport> SyncLoop::run_once(const backend::SyncRequest&
 
 void SyncLoop::succeeded(const backend::SyncReport& report) {
   if (report.full) last_full_ = clock_();
-  full_ = false;
   measure(report);
   tell(report);
+  full_ = rewrite_ = false;
   synced_ = true;
   const model::DirtySet dirty = std::exchange(dirty_, {});
   const TriggerTimes triggers = std::exchange(triggers_, {});
@@ -161,7 +178,8 @@ void SyncLoop::measure(const backend::SyncReport& report) {
   metrics_->sync_stage(family, "plan", report.plan);
   metrics_->sync_stage(family, "render", report.render);
   metrics_->sync_stage(family, "commit", report.commit);
-  metrics_->kernel_drifted(family, report.drift);
+  metrics_->kernel_drifted(family, std::max<size_t>(report.drift, rewrite_ ? 1 : 0));
+  metrics_->nftables_cleanup_failed(family, report.cleanup_failures);
   for (const auto& table : report.tables)
     metrics_->iptables_rules(family, table.table, {.total = table.total, .written = table.written});
 }
@@ -169,19 +187,18 @@ void SyncLoop::measure(const backend::SyncReport& report) {
 void SyncLoop::tell(const backend::SyncReport& report) {
   for (const auto& warning : report.warnings)
     klog::warning(warning, {family_field()});
-  if (report.drift > 0) {
-    klog::warning("Somebody else had changed our rules, mended",
-                  {family_field(), {"chains", report.drift}});
-  }
-  const klog::Fields fields{family_field(),
-                            {"full", report.full},
-                            {"chains", report.chains},
-                            {"rules", report.rules},
-                            {"endpoints", report.endpoints},
-                            {"observeMs", milliseconds(report.observe)},
-                            {"planMs", milliseconds(report.plan)},
-                            {"renderMs", milliseconds(report.render)},
-                            {"commitMs", milliseconds(report.commit)}};
+  if (rewrite_ || report.drift > 0) tell_mended(report);
+  klog::Fields fields{family_field(),
+                      {"full", report.full},
+                      {"chains", report.chains},
+                      {"rules", report.rules},
+                      {"endpoints", report.endpoints},
+                      {"observeMs", milliseconds(report.observe)},
+                      {"planMs", milliseconds(report.plan)},
+                      {"renderMs", milliseconds(report.render)},
+                      {"commitMs", milliseconds(report.commit)}};
+  if (settings_.mode == "nftables")
+    fields.insert(fields.begin() + 4, {"elements", report.elements});
   if (std::exchange(failures_, 0) > 0) {
     klog::info("Sync works again", fields);
   } else if (!synced_) {
@@ -191,12 +208,28 @@ void SyncLoop::tell(const backend::SyncReport& report) {
   }
 }
 
+// Who it was, nobody knows.
+void SyncLoop::tell_mended(const backend::SyncReport& report) {
+  if (!rewrite_) {
+    klog::warning("Somebody else had changed our rules, mended",
+                  {family_field(), {"chains", report.drift}});
+    return;
+  }
+  klog::warning("Somebody else had changed our rules, wrote them anew",
+                {family_field(),
+                 {"chains", report.chains},
+                 {"rules", report.rules},
+                 {"elements", report.elements},
+                 {"timesInARow", mending_.in_a_row()},
+                 {"pause", mending_.pause()}});
+}
+
 void SyncLoop::failed(const base::Error& error) {
   full_ = true;
   ++failures_;
   triggers_ = {};  // Parity: what was not programmed in time is not measured
   klog::error("Sync failed", error.text,
-              {family_field(), {"retryingTime", periods_.sync}, {"failures", failures_}});
+              {family_field(), {"retryingTime", settings_.sync}, {"failures", failures_}});
 }
 
 klog::Field SyncLoop::family_field() const { return {"ipFamily", net::name(backend_->family())}; }

@@ -9,9 +9,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "backend/backend.h"
 #include "daemon/aftermath.h"
+#include "daemon/mending.h"
 #include "daemon/schedule.h"
 #include "daemon/update.h"
 #include "event/mailbox.h"
@@ -28,13 +30,14 @@ class SyncLoop {
   // A run at least this often, and a full one.
   static constexpr std::chrono::hours kMaxInterval{1};
 
-  struct Periods {
+  struct Settings {
     Schedule::Duration min_sync;
     Schedule::Duration sync;     // retry after a failure, and how often to look for flushed rules
     Schedule::Duration count{};  // how often to count connections; 0: never
+    std::string mode = "iptables";
   };
 
-  SyncLoop(std::unique_ptr<backend::Backend> backend, Periods periods,
+  SyncLoop(std::unique_ptr<backend::Backend> backend, Settings settings,
            std::shared_ptr<metrics::Metrics> metrics, Aftermath aftermath,
            std::function<Time()> clock = &Time::clock::now);
 
@@ -48,17 +51,19 @@ class SyncLoop {
  private:
   void take(Update update);
   void check_for_flush();
+  void mend();
   void count_connections();
   void sync();
   base::Result<backend::SyncReport> run_once(const backend::SyncRequest& request);
   void succeeded(const backend::SyncReport& report);
   void measure(const backend::SyncReport& report);
   void tell(const backend::SyncReport& report);
+  void tell_mended(const backend::SyncReport& report);
   void failed(const base::Error& error);
   klog::Field family_field() const;
 
   std::unique_ptr<backend::Backend> backend_;
-  Periods periods_;
+  Settings settings_;
   std::shared_ptr<metrics::Metrics> metrics_;
   Aftermath aftermath_;
   std::function<Time()> clock_;
@@ -66,7 +71,9 @@ class SyncLoop {
   model::SnapshotPtr snapshot_;  // null until the first update
   model::DirtySet dirty_;        // since the last sync that succeeded
   TriggerTimes triggers_;
-  bool full_ = true;  // the next sync compares everything
+  bool full_ = true;      // the next sync compares everything
+  bool rewrite_ = false;  // ... and trusts nothing that is there
+  Mending mending_;
   Time last_full_;
   Time next_check_;       // for flushed rules
   Time next_count_;       // of connections

@@ -12,6 +12,7 @@ using build::key;
 using std::chrono::hours;
 using std::chrono::seconds;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 // Remembers what it was asked for, and fails or is flushed when told to.
@@ -21,8 +22,10 @@ class FakeBackend : public backend::Backend {
     std::vector<backend::SyncRequest> requests;
     bool fail = false;
     bool flushed = false;
+    size_t cleanup_failures = 0;
     int checks = 0;
     int counts = 0;
+    bool can_count = true;
   };
   explicit FakeBackend(State& state) : state_(state) {}
 
@@ -31,11 +34,13 @@ class FakeBackend : public backend::Backend {
     state_.requests.push_back(request);
     if (state_.fail) return base::fail(base::ErrorCode::System, "told to fail");
     state_.flushed = false;
-    return backend::SyncReport{.full = request.full, .warnings = {}};
+    return backend::SyncReport{
+        .full = request.full, .cleanup_failures = state_.cleanup_failures, .warnings = {}};
   }
   base::Result<std::vector<backend::PortConnections>> count_connections(
       const model::Snapshot&) override {
     ++state_.counts;
+    if (!state_.can_count) return base::fail(base::ErrorCode::Unsupported, "cannot count");
     return std::vector<backend::PortConnections>{};
   }
   bool flushed(bool) override {
@@ -49,9 +54,11 @@ class FakeBackend : public backend::Backend {
 
 class SyncLoopTest : public testing::Test {
  protected:
-  SyncLoop loop(Schedule::Duration sync_period = seconds(30), Schedule::Duration count = {}) {
-    const auto metrics = std::make_shared<metrics::Metrics>("iptables");
-    return SyncLoop(std::make_unique<FakeBackend>(state_), {seconds(1), sync_period, count},
+  SyncLoop loop(Schedule::Duration sync_period = seconds(30), Schedule::Duration count = {},
+                const std::string& mode = "iptables") {
+    const auto metrics = std::make_shared<metrics::Metrics>(mode);
+    metrics_ = metrics;
+    return SyncLoop(std::make_unique<FakeBackend>(state_), {seconds(1), sync_period, count, mode},
                     metrics,
                     Aftermath({.context = {},
                                .metrics = metrics,
@@ -71,6 +78,10 @@ class SyncLoopTest : public testing::Test {
     now_ = start_ + seconds(s);
     return loop.turn(std::move(letter));
   }
+  // Somebody else changes the rules.
+  static Update disturbance(backend::Disturbance disturbance) {
+    return {.disturbance = disturbance};
+  }
   std::vector<bool> full_or_not() const {
     std::vector<bool> out;
     for (const auto& request : state_.requests)
@@ -79,6 +90,7 @@ class SyncLoopTest : public testing::Test {
   }
 
   FakeBackend::State state_;
+  std::shared_ptr<metrics::Metrics> metrics_;  // of the last loop
   std::shared_ptr<serve::Health> health_ = std::make_shared<serve::Health>(seconds(60));
   SyncLoop::Time start_{hours(1000)};
   SyncLoop::Time now_ = start_;
@@ -95,6 +107,14 @@ TEST_F(SyncLoopTest, ConnectionsAreCountedOnlyIfAskedFor) {
   EXPECT_EQ(state_.counts, 0);
   turn(counting, 115);
   turn(counting, 116);
+  EXPECT_EQ(state_.counts, 1);
+}
+
+TEST_F(SyncLoopTest, AModeThatCannotCountIsAskedOnce) {
+  state_.can_count = false;
+  auto l = loop(seconds(30), seconds(15));
+  for (int s = 0; s < 100; s += 5)
+    turn(l, s, update({}));
   EXPECT_EQ(state_.counts, 1);
 }
 
@@ -166,6 +186,93 @@ TEST_F(SyncLoopTest, FlushedRulesAreNoticedEverySyncPeriodAndLookedAtAgainSoon) 
   EXPECT_EQ(state_.requests.size(), 1U);
   EXPECT_EQ(turn(l, 30), start_ + seconds(31));
   EXPECT_THAT(full_or_not(), ElementsAre(true, true));
+}
+
+TEST_F(SyncLoopTest, ASureDisturbanceIsWrittenOverAtOnceAndAPossibleOneLookedAt) {
+  auto l = loop(seconds(30), {}, "nftables");
+  turn(l, 0, update({"a/a"}));
+  turn(l, 0, disturbance(backend::Disturbance::Sure));  // within the minimum interval
+  ASSERT_EQ(state_.requests.size(), 2U);
+  EXPECT_TRUE(state_.requests[1].full && state_.requests[1].rewrite);
+  turn(l, 20, disturbance(backend::Disturbance::Maybe));
+  ASSERT_EQ(state_.requests.size(), 3U);
+  EXPECT_TRUE(state_.requests[2].full && !state_.requests[2].rewrite);
+  turn(l, 25, update({"a/b"}));
+  EXPECT_FALSE(state_.requests[3].full || state_.requests[3].rewrite);
+  EXPECT_THAT(metrics_->text(), HasSubstr("kubeproxy_kernel_drift_total{ip_family=\"IPv4\"} 1\n"));
+}
+
+TEST_F(SyncLoopTest, ADisturbanceBeforeTheFirstSyncIsNoNews) {
+  auto l = loop(seconds(30), {}, "nftables");
+  turn(l, 0, disturbance(backend::Disturbance::Sure));
+  EXPECT_THAT(state_.requests, IsEmpty());
+  turn(l, 1, update({}));
+  turn(l, 2);
+  ASSERT_EQ(state_.requests.size(), 1U);
+  EXPECT_FALSE(state_.requests[0].rewrite) << "what is there is adopted";
+}
+
+TEST_F(SyncLoopTest, ANeighbourWhoNeverStopsIsMendedEverSeldomer) {
+  auto l = loop(seconds(30), {}, "nftables");
+  turn(l, 0, update({}));
+  for (int s = 1; s <= 600; ++s)
+    turn(l, s, disturbance(backend::Disturbance::Sure));
+  // At once, some while the pauses grow, then every syncPeriod.
+  EXPECT_LT(state_.requests.size(), 32U);
+  EXPECT_GT(state_.requests.size(), 20U);
+  const auto before = state_.requests.size();
+  turn(l, 632);
+  EXPECT_EQ(state_.requests.size(), before + 1) << "the last one is mended as well";
+  turn(l, 900, disturbance(backend::Disturbance::Sure));
+  EXPECT_EQ(state_.requests.size(), before + 2) << "at once again after some calm";
+}
+
+TEST_F(SyncLoopTest, WhileAMendIsPutOffChangesAreNot) {
+  auto l = loop(seconds(30), {}, "nftables");
+  turn(l, 0, update({}));
+  for (int s = 1; s <= 100; ++s)
+    turn(l, s, disturbance(backend::Disturbance::Sure));
+  const auto before = state_.requests.size();
+  turn(l, 102, update({"a/b"}));
+  ASSERT_EQ(state_.requests.size(), before + 1);
+  EXPECT_FALSE(state_.requests.back().full);
+}
+
+TEST_F(SyncLoopTest, AMendThatFailsIsTriedAgainAsOne) {
+  auto l = loop(seconds(30), {}, "nftables");
+  turn(l, 0, update({}));
+  state_.fail = true;
+  turn(l, 5, disturbance(backend::Disturbance::Sure));
+  state_.fail = false;
+  turn(l, 35);
+  ASSERT_EQ(state_.requests.size(), 3U);
+  EXPECT_TRUE(state_.requests[2].full && state_.requests[2].rewrite);
+}
+
+TEST_F(SyncLoopTest, InModeNftablesWhatWasNotHeardIsSeenEverySyncPeriod) {
+  auto l = loop(seconds(30), {}, "nftables");
+  turn(l, 0, update({}));
+  state_.flushed = true;
+  turn(l, 30);
+  EXPECT_THAT(full_or_not(), ElementsAre(true, true));
+}
+
+TEST_F(SyncLoopTest, ServiceCidrsAloneAreReasonForASync) {
+  auto l = loop(seconds(30), {}, "nftables");
+  turn(l, 0, update({}));
+  Update letter = update({});
+  letter.dirty.service_cidrs = true;
+  turn(l, 5, std::move(letter));
+  ASSERT_EQ(state_.requests.size(), 2U);
+  EXPECT_TRUE(state_.requests[1].dirty.service_cidrs);
+}
+
+TEST_F(SyncLoopTest, ChainsThatCouldNotBeDeletedAreCounted) {
+  auto l = loop(seconds(30), {}, "nftables");
+  state_.cleanup_failures = 2;
+  turn(l, 0, update({}));
+  EXPECT_THAT(metrics_->text(),
+              HasSubstr("nftables_cleanup_failures_total{ip_family=\"IPv4\"} 2\n"));
 }
 
 TEST_F(SyncLoopTest, AFullSyncRunsEveryHour) {

@@ -1,11 +1,13 @@
 // What the loop thread says to a sync thread. Values that merge: a slow reader finds one combined update.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "backend/backend.h"
 #include "model/store.h"
 #include "net/ip.h"
 
@@ -36,16 +38,18 @@ class TriggerTimes {
   std::map<std::pair<net::Family, model::ServiceKey>, Times> services_;
 };
 
-// The newest snapshot, and what differs from the one before.
+// The newest snapshot, and what differs from the one before; and whether somebody else has changed the rules.
 struct Update {
-  model::SnapshotPtr snapshot;
-  model::DirtySet dirty;
+  model::SnapshotPtr snapshot{};  // null: only the rules were disturbed
+  model::DirtySet dirty{};
   TriggerTimes triggers{};
+  backend::Disturbance disturbance = backend::Disturbance::None;
 
   void merge(Update later) {
-    snapshot = std::move(later.snapshot);
+    if (later.snapshot != nullptr) snapshot = std::move(later.snapshot);
     dirty.merge(std::move(later.dirty));
     triggers.merge(std::move(later.triggers));
+    disturbance = std::max(disturbance, later.disturbance);
   }
 };
 

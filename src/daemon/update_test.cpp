@@ -50,5 +50,14 @@ TEST(TriggerTimes, AnEmptyOneChangesNothing) {
   EXPECT_THAT(times.of(Family::V4), IsEmpty());
 }
 
+TEST(Update, NewsOfADisturbanceKeepsTheSnapshotAndTheWorstCounts) {
+  const auto snapshot = std::make_shared<const model::Snapshot>();
+  Update update{.snapshot = snapshot};
+  update.merge({.disturbance = backend::Disturbance::Sure});
+  update.merge({.disturbance = backend::Disturbance::Maybe});
+  EXPECT_EQ(update.snapshot, snapshot);
+  EXPECT_EQ(update.disturbance, backend::Disturbance::Sure);
+}
+
 }  // namespace
 }  // namespace proxyd

@@ -255,8 +255,8 @@ void Metrics::no_local_endpoints(net::Family family, size_t internal, size_t ext
   rows_->no_local_endpoints.set(labels, static_cast<double>(external));
 }
 
-void Metrics::nftables_cleanup_failed(net::Family family) {
-  rows_->nftables_cleanup_failures.add(of(family));
+void Metrics::nftables_cleanup_failed(net::Family family, size_t count) {
+  if (count > 0) rows_->nftables_cleanup_failures.add(of(family), static_cast<double>(count));
 }
 
 void Metrics::conntrack_reconciled(net::Family family, std::chrono::nanoseconds duration,

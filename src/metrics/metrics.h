@@ -72,7 +72,8 @@ class Metrics {
   void network_programmed(net::Family family, std::chrono::nanoseconds since);
   // Service ports (Services in mode ipvs) that have a Local traffic policy and no endpoint here.
   void no_local_endpoints(net::Family family, size_t internal, size_t external);
-  void nftables_cleanup_failed(net::Family family);
+  // That many chains could not be deleted.
+  void nftables_cleanup_failed(net::Family family, size_t count);
   void conntrack_reconciled(net::Family family, std::chrono::nanoseconds duration, size_t deleted);
 
   // The health server has answered with that status.

@@ -286,7 +286,7 @@ TEST_F(MetricsTest, RegisteredMetricsAreCountedByStability) {
 TEST(Metrics, FailuresAreCountedAsTheModeCallsThem) {
   Metrics nftables("nftables");
   nftables.sync_finished({.family = kV4, .full = false, .ok = false});
-  nftables.nftables_cleanup_failed(kV4);
+  nftables.nftables_cleanup_failed(kV4, 1);
   nftables.count_packets([] { return std::optional<uint64_t>(1); }, nullptr);
   EXPECT_THAT(nftables.text(),
               AllOf(HasSubstr("nftables_sync_failures_total{ip_family=\"IPv4\"} 1\n"),

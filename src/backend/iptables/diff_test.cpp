@@ -23,7 +23,7 @@ class Node {
     context_.node_ip = build::ip(family == net::Family::V4 ? "172.31.0.11" : "fd00:31::11");
     options_.family = family;
     options_.localhost_node_ports = family == net::Family::V4;
-    options_.local_traffic.by = LocalTraffic::By::Source;
+    options_.local_traffic.by = plan::LocalTraffic::By::Source;
     options_.local_traffic.cidr =
         build::cidr(family == net::Family::V4 ? "10.244.0.0/16" : "fd00:244::/64");
   }

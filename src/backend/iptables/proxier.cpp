@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/stopwatch.h"
 #include "kernel/addresses.h"
 #include "kernel/netfilter.h"
 #include "kernel/sysctl.h"
@@ -9,30 +10,12 @@
 namespace iptables {
 namespace {
 
+using backend::timed;
 using base::ErrorCode;
 using base::Result;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kTcpLiberal = "net/netfilter/nf_conntrack_tcp_be_liberal";
-
-// Adds the time from construction to destruction to a duration.
-class Stopwatch {
- public:
-  explicit Stopwatch(std::chrono::nanoseconds& total) : total_(total) {}
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-  ~Stopwatch() { total_ += Clock::now() - start_; }
-
- private:
-  std::chrono::nanoseconds& total_;
-  Clock::time_point start_ = Clock::now();
-};
-
-template <typename Work>
-auto timed(std::chrono::nanoseconds& total, Work&& work) {
-  const Stopwatch watch(total);
-  return work();
-}
 
 }  // namespace
 
@@ -107,14 +90,6 @@ std::vector<Proxier::Notice> Proxier::probe() {
   counters_supported_ = counters.has_value();
   if (!counters) notices.push_back({"failed to initialize nfacct client", counters.error().text});
   return notices;
-}
-
-Result<bool> Proxier::allow_localhost() {
-  if (!settings_.serves_localhost()) return false;
-  if (kernel::read_sysctl(kRouteLocalnet).value_or(0) == 1) return false;
-  TRY_CONTEXT(kernel::write_sysctl(kRouteLocalnet, 1),
-              std::string("can't set sysctl ") + kRouteLocalnet + " to 1");
-  return true;
 }
 
 void Proxier::ensure_counters(backend::SyncReport& report) {

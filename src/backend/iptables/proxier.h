@@ -24,7 +24,7 @@ struct Settings {
   uint32_t masquerade_mark = 1U << 14;
   bool masquerade_all = false;
   bool localhost_node_ports = true;  // as configured
-  LocalTraffic local_traffic;
+  plan::LocalTraffic local_traffic;
   bool node_ports_everywhere = true;
   std::vector<net::Cidr> node_port_cidrs;  // of this family, if not everywhere
 
@@ -48,8 +48,6 @@ plan::Context plan_context(const Settings& settings, const model::Snapshot& snap
 // Reads the interfaces if node ports are restricted to some addresses.
 base::Result<NodePortAddresses> node_port_addresses(const Settings& settings);
 
-inline constexpr const char* kRouteLocalnet = "net/ipv4/conf/all/route_localnet";
-
 inline constexpr const char* kInvalidCounter = "ct_state_invalid_dropped_pkts";
 inline constexpr const char* kLocalhostCounter = "localhost_nps_accepted_pkts";
 
@@ -65,8 +63,6 @@ class Proxier : public backend::Backend {
   // Looks at what the machine can do, changing nothing.
   // REQUIRES: called once, before the first sync or preview.
   std::vector<Notice> probe();
-  // Sets route_localnet if localhost node ports need it. True: it was changed.
-  base::Result<bool> allow_localhost();
 
   net::Family family() const override { return settings_.family; }
   base::Result<backend::SyncReport> sync(const backend::SyncRequest& request) override;

@@ -10,6 +10,7 @@ namespace iptables {
 namespace {
 
 using plan::EndpointPlan;
+using plan::LocalTraffic;
 using plan::PortPlan;
 using plan::Verdict;
 
@@ -59,10 +60,9 @@ class Rule {
     return local.by == LocalTraffic::By::Source ? source(local.cidr, negated) : *this;
   }
   Rule& local_interface(const LocalTraffic& local, bool negated) {
-    if (local.by != LocalTraffic::By::Interface) return *this;
-    out_ += negated ? " ! -i " : " -i ";
-    out_ += local.interface;
-    return *this;
+    const bool prefix = local.by == LocalTraffic::By::InterfacePrefix;
+    if (local.by != LocalTraffic::By::Interface && !prefix) return *this;
+    return text(negated ? " ! -i " : " -i ").text(local.interface).text(prefix ? "+" : "");
   }
 
   Rule& protocol(net::Protocol protocol) { return text(" -p ").text(net::lower_name(protocol)); }

@@ -13,6 +13,7 @@
 
 #include "codec/chain_hash.h"
 #include "net/ip.h"
+#include "plan/local_traffic.h"
 #include "plan/plan.h"
 
 namespace iptables {
@@ -59,14 +60,6 @@ inline constexpr size_t kSharedChains = 6;
 std::string_view name(SharedChain chain);
 Table table_of(SharedChain chain);
 
-// How packets from local pods are recognised.
-struct LocalTraffic {
-  enum class By : uint8_t { Nothing, Source, Interface };
-  By by = By::Nothing;
-  net::Cidr cidr;         // By::Source
-  std::string interface;  // By::Interface; ends in + for a prefix
-};
-
 // Settings that shape rules; the same for all Services of one family.
 struct RuleOptions {
   net::Family family = net::Family::V4;
@@ -77,7 +70,7 @@ struct RuleOptions {
   bool invalid_drop = true;          // unless conntrack is liberal about TCP windows
   bool count_invalid = true;         // nfacct counter for dropped packets in invalid state
   bool count_localhost = true;       // nfacct counter for node ports on loopback
-  LocalTraffic local_traffic;
+  plan::LocalTraffic local_traffic;
 };
 
 struct Chain {

@@ -1,0 +1,604 @@
+#include "backend/nftables/proxier.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "backend/nftables/encode.h"
+#include "backend/stopwatch.h"
+#include "base/check.h"
+#include "kernel/addresses.h"
+#include "kernel/nf_tables_read.h"
+#include "kernel/nf_tables_watch.h"
+
+namespace nftables {
+namespace {
+
+namespace nft = kernel::nf_tables;
+using backend::SyncReport;
+using backend::SyncRequest;
+using backend::timed;
+using base::ErrorCode;
+using base::Result;
+using namespace std::chrono_literals;
+
+// How long a chain that nothing leads to is kept: the Service that left may be back soon.
+constexpr auto kIdleChainLife = 30s;
+// An entry of session affinity that has less than this left goes by itself; it might be gone when we delete it.
+constexpr auto kAboutToExpire = 1s;
+constexpr int kRewriteAttempts = 3;
+// Kernels before 6.16 do not tell how many elements a set has; more than these are not counted one by one.
+constexpr size_t kMostToCount = 20'000;
+// What is larger is written while nobody listens, see nft::Listeners.
+constexpr size_t kLargeBatch = size_t{64} * 1024;
+
+class OwnWatch : public backend::Watch {
+ public:
+  explicit OwnWatch(std::unique_ptr<nft::TableWatch> watch) : watch_(std::move(watch)) {}
+
+  int fd() const override { return watch_->fd(); }
+  backend::Disturbance drain() override {
+    switch (watch_->drain()) {
+      case nft::News::Nothing:
+        return backend::Disturbance::None;
+      case nft::News::Missed:
+        return backend::Disturbance::Maybe;
+      case nft::News::Changed:
+        return backend::Disturbance::Sure;
+    }
+    __builtin_unreachable();
+  }
+
+ private:
+  std::unique_ptr<nft::TableWatch> watch_;
+};
+
+bool same_hook(const std::optional<nft::Chain::Hook>& left,
+               const std::optional<nft::Chain::Hook>& right) {
+  if (!left || !right) return left.has_value() == right.has_value();
+  return left->number == right->number && left->priority == right->priority &&
+         left->type == right->type && left->accepts == right->accepts;
+}
+
+bool same_type(const nft::SetInfo& left, const nft::SetInfo& right) {
+  return left.flags == right.flags && left.key_type == right.key_type &&
+         left.key_size == right.key_size && left.value_type == right.value_type &&
+         left.value_size == right.value_size;
+}
+
+bool is_sized(SetId set) { return set == SetId::Endpoints || set == SetId::NodePortEndpoints; }
+
+// Do entries of session affinity stay valid when these elements of a front end become those?
+bool keeps_affinity(std::span<const Element> before, std::span<const Element> now) {
+  const auto kept = [&](const Element& element) {
+    if (element.target.kind == Target::Kind::Remember) {
+      return std::ranges::any_of(
+          now, [&](const Element& other) { return other.target == element.target; });
+    }
+    return !is_sized(element.set) || std::ranges::any_of(now, [&](const Element& other) {
+      return other.set == element.set && other.value == element.value;
+    });
+  };
+  return std::ranges::all_of(before, kept);
+}
+
+bool is_sticky(std::span<const Element> elements) {
+  return std::ranges::any_of(elements, [](const Element& element) {
+    return element.target.kind == Target::Kind::Remember;
+  });
+}
+
+// Has the front end policy Local, and endpoints here?
+bool is_local(std::span<const Element> elements) {
+  return std::ranges::any_of(elements,
+                             [](const Element& element) { return element.target.front.local > 0; });
+}
+
+// The Service one of whose ports is Front::owner.
+std::optional<model::ServiceKey> find_owner(const model::ServiceMap& services, uint64_t owner) {
+  std::optional<model::ServiceKey> found;
+  services.for_each([&](const model::ServiceEntryPtr& entry) {
+    if (entry->service == nullptr) return;
+    for (const auto& port : entry->service->ports) {
+      if (owner_of(plan::port_name(entry->key, port), port.protocol) == owner) found = entry->key;
+    }
+  });
+  return found;
+}
+
+std::span<const Element> find_front(const ServiceElements& elements, const FrontEnd& front) {
+  const auto found = std::ranges::find(elements.fronts, front, &Front::id);
+  return found == elements.fronts.end() ? std::span<const Element>() : elements.of(*found);
+}
+
+}  // namespace
+
+plan::Context plan_context(const Settings& settings, const model::Snapshot& snapshot) {
+  plan::Context context;
+  context.family = settings.options.family;
+  context.node_name = settings.node_name;
+  context.node_ip = settings.node_ip;
+  context.external_ips = settings.external_ips;
+  if (snapshot.node != nullptr) context.zone = snapshot.node->zone;
+  return context;
+}
+
+Result<std::vector<net::IpAddr>> node_port_ips(const Settings& settings) {
+  std::vector<net::IpAddr> ips;
+  if (settings.options.node_ports_everywhere) return ips;
+  for (const auto& address : TRY(kernel::interface_addresses())) {
+    const auto holds = [&](const net::Cidr& cidr) { return cidr.contains(address.ip); };
+    if (std::ranges::none_of(settings.node_port_cidrs, holds)) continue;
+    // Not even the translation of addresses can make ::1 reachable by another interface.
+    if (address.ip.is_loopback() && !settings.options.localhost_node_ports) continue;
+    ips.push_back(address.ip);
+  }
+  std::ranges::sort(ips);
+  const auto repeated = std::ranges::unique(ips);
+  ips.erase(repeated.begin(), repeated.end());
+  return ips;
+}
+
+Basis basis_of(const Settings& settings, const model::SnapshotPtr& snapshot,
+               std::vector<std::string>& warnings) {
+  auto ips = node_port_ips(settings);
+  if (!ips) {
+    // Parity: without the list no node port is reachable, and the rest works.
+    warnings.push_back("no node-port addresses, ignoring: " + ips.error().text);
+    ips.emplace();
+  }
+  return {.snapshot = snapshot,
+          .context = plan_context(settings, *snapshot),
+          .node_ports = *ips,
+          .node = render_node(settings.options, *ips, snapshot->service_cidrs)};
+}
+
+struct Proxier::Skeleton {
+  bool table = false;
+  std::map<std::string, std::optional<nft::Chain::Hook>> chains;
+  std::map<std::string, std::vector<std::vector<uint8_t>>> rules;  // tags, by chain
+  std::map<std::string, nft::SetInfo> sets;
+};
+
+// What is to be written, and what it refers to.
+struct Proxier::Difference {
+  std::deque<plan::ServicePlan> plans;
+  std::deque<ServiceElements> elements;
+  std::vector<Element> node;
+  Changes changes;
+  AffinityJudge judge;
+};
+
+Result<std::unique_ptr<Proxier>> Proxier::open(Settings settings,
+                                               std::shared_ptr<nft::Listeners> listeners) {
+  auto conversation = TRY(kernel::netlink::Conversation::open(NETLINK_NETFILTER));
+  return std::unique_ptr<Proxier>(
+      new Proxier(std::move(settings), std::move(listeners), std::move(conversation)));
+}
+
+Proxier::Proxier(Settings settings, std::shared_ptr<nft::Listeners> listeners,
+                 kernel::netlink::Conversation conversation)
+    : settings_(std::move(settings)),
+      listeners_(std::move(listeners)),
+      conversation_(std::move(conversation)) {}
+
+Result<std::unique_ptr<backend::Watch>> Proxier::watch() {
+  const uint32_t own = mnl_socket_get_portid(conversation_.socket());
+  return std::make_unique<OwnWatch>(TRY(nft::TableWatch::open(family(), kTable, own, listeners_)));
+}
+
+Result<SyncReport> Proxier::sync(const SyncRequest& request) {
+  const bool some = !request.full && !request.rewrite && contents_.has_value();
+  auto report = some ? sync_some(request) : sync_all(request);
+  if (!report) contents_.reset();
+  return report;
+}
+
+Result<SyncReport> Proxier::sync_all(const SyncRequest& request) {
+  SyncReport report;
+  report.full = true;
+  const auto believed = std::exchange(contents_, std::nullopt);
+  auto wanted = timed(report.plan, [&] {
+    return plan_contents(basis_of(settings_, request.snapshot, report.warnings), settings_.options);
+  });
+  report.endpoints = wanted.account.endpoints();
+  const auto skeleton = TRY(timed(report.observe, [&] { return read_skeleton(); }));
+  const bool there =
+      !request.rewrite &&
+      TRY(timed(report.observe, [&] { return holds(skeleton, wanted, Look::Closely); }));
+  if (there) {
+    remember_chains(skeleton, wanted.account);
+    capacity_ = skeleton.sets.at(std::string(name(SetId::Endpoints))).size;
+  } else {
+    if (believed && !TRY(holds(skeleton, *believed, Look::Briefly))) report.drift = 1;
+    TRY(rewrite(wanted, report));
+  }
+  contents_ = std::move(wanted);
+  note_idle_chains();
+  return report;
+}
+
+Result<Proxier::Skeleton> Proxier::read_skeleton() {
+  nft::Reader reader(conversation_, family(), kTable);
+  Skeleton skeleton;
+  skeleton.table = TRY(reader.has_table());
+  if (!skeleton.table) return skeleton;
+  for (auto& chain : TRY(reader.chains()))
+    skeleton.chains.emplace(std::move(chain.name), std::move(chain.hook));
+  for (auto& rule : TRY(reader.rules()))
+    skeleton.rules[rule.chain].push_back(std::move(rule.tag));
+  for (auto& set : TRY(reader.sets()))
+    skeleton.sets.emplace(set.name, std::move(set));
+  return skeleton;
+}
+
+// Has the table every set as we have it, and nothing that we would not have made?
+bool Proxier::is_ours(const Skeleton& skeleton) const {
+  if (!skeleton.table) return false;
+  if (skeleton.sets.size() != sets_of(settings_.options).size()) return false;
+  for (const SetId set : sets_of(settings_.options)) {
+    const auto found = skeleton.sets.find(std::string(name(set)));
+    if (found == skeleton.sets.end() ||
+        !same_type(found->second, info_of(encode(set, family(), 0))))
+      return false;
+  }
+  std::map<std::string, std::optional<nft::Chain::Hook>> expected;
+  for (const auto& chain : static_chains(settings_.options))
+    expected.emplace(chain.name, encode(chain).hook);
+  for (const auto& [chain, hook] : skeleton.chains) {
+    const auto found = expected.find(chain);
+    if (found == expected.end() ? hook || !parse_target(chain) : !same_hook(hook, found->second))
+      return false;
+  }
+  return true;
+}
+
+Result<bool> Proxier::holds(const Skeleton& skeleton, const Contents& wanted, Look how) {
+  if (!is_ours(skeleton)) return false;
+  for (const auto& chain : all_chains(wanted.account)) {
+    std::vector<std::vector<uint8_t>> tags;
+    for (const auto& rule : chain.rules)
+      tags.push_back(tag_of(rule, family()));
+    const auto found = skeleton.rules.find(chain.name);
+    if (!skeleton.chains.contains(chain.name)) return false;
+    if (found == skeleton.rules.end() ? !tags.empty() : found->second != tags) return false;
+  }
+  nft::Reader reader(conversation_, family(), kTable);
+  for (const SetId set : sets_of(settings_.options)) {
+    const SetLayout& layout = layout_of(set);
+    // Packets fill some sets, and kernels differ in how they count ranges of one field.
+    const bool one_range = layout.interval && layout.key.size() == 1;
+    if (layout.dynamic || one_range || set == SetId::Fingerprint) continue;
+    const size_t expected = wanted.account.count(set);
+    const std::string set_name(layout.name);
+    auto count = skeleton.sets.at(set_name).count;
+    if (!count && how == Look::Closely && expected <= kMostToCount)
+      count = TRY(reader.count_elements(set_name));
+    if (count && *count != expected) return false;
+  }
+  const auto found = TRY(reader.elements(std::string(name(SetId::Fingerprint))));
+  const Element fingerprint = wanted.account.fingerprint().element();
+  return found.size() == 1 && std::ranges::equal(found.front().key, fingerprint.key.view());
+}
+
+std::vector<Chain> Proxier::all_chains(const Account& account) const {
+  auto chains = static_chains(settings_.options);
+  for (const auto& [target, uses] : account.targets())
+    chains.push_back(chain_of(target, settings_.options));
+  return chains;
+}
+
+// Chains that somebody left and nothing needs are deleted some time, whatever is in them.
+void Proxier::remember_chains(const Skeleton& skeleton, const Account& account) {
+  chains_.clear();
+  idle_.clear();
+  for (const auto& [target, uses] : account.targets())
+    chains_.insert(chain_name(target));
+  for (const auto& [chain, hook] : skeleton.chains) {
+    if (parse_target(chain) && !chains_.contains(chain)) idle_.emplace(chain, Clock::now());
+  }
+  for (const auto& chain : static_chains(settings_.options))
+    idle_.erase(chain.name);
+}
+
+Result<> Proxier::rewrite(const Contents& wanted, SyncReport& report) {
+  const uint32_t capacity = capacity_for(wanted.account);
+  for (int attempt = 1;; ++attempt) {
+    const auto skeleton = TRY(timed(report.observe, [&] { return read_skeleton(); }));
+    if (is_ours(skeleton)) {
+      chains_.clear();
+      for (const auto& [chain, tags] : skeleton.rules)
+        chains_.insert(chain);
+      TRY(make_chains(wanted.account, report));
+    }
+    Batch batch(family(), kTable);
+    timed(report.render, [&] {
+      clear_table(batch, skeleton, capacity);
+      for (const auto& chain : all_chains(wanted.account))
+        batch.add_chain(encode(chain));
+      for (const auto& chain : all_chains(wanted.account))
+        add_rules(batch, chain, report);
+      add_all_elements(batch, wanted);
+    });
+    report.bytes = batch.size_bytes();
+    const auto done = timed(report.commit, [&] { return commit_silently(batch, wanted); });
+    if (!done && attempt < kRewriteAttempts) continue;  // it may have changed since we looked
+    TRY(std::move(done));
+    report.elements = wanted.account.total();
+    break;
+  }
+  capacity_ = capacity;
+  const auto skeleton = TRY(read_skeleton());
+  remember_chains(skeleton, wanted.account);
+  sweep_after_rewrite(wanted, report);
+  return {};
+}
+
+Result<> Proxier::commit_silently(Batch& batch, const Contents& wanted) {
+  const nft::Listeners::Silence silence(*listeners_);
+  const uint32_t before = TRY(nft::generation(conversation_));
+  TRY(batch.commit(conversation_, "write the table"));
+  if (TRY(nft::generation(conversation_)) == before + 1) return {};
+  // Somebody was there at the same time, unheard: the other family, most likely.
+  const auto skeleton = TRY(read_skeleton());
+  if (TRY(holds(skeleton, wanted, Look::Briefly))) return {};
+  return base::fail(ErrorCode::Busy, "write the table: somebody changed it meanwhile");
+}
+
+void Proxier::clear_table(Batch& batch, const Skeleton& skeleton, uint32_t capacity) const {
+  const bool ours = is_ours(skeleton);
+  if (skeleton.table && !ours) batch.delete_table();
+  batch.add_table(kTableComment);
+  if (ours) batch.flush_all_chains();
+  for (const SetId set : sets_of(settings_.options)) {
+    const std::string set_name(name(set));
+    // Who sticks to which endpoint is known only there.
+    if (ours && set == SetId::Affinity) continue;
+    if (ours && is_sized(set)) batch.delete_set(set_name);
+    if (ours && !is_sized(set)) batch.flush_set(set_name);
+    if (!ours || is_sized(set)) batch.add_set(encode(set, family(), capacity));
+  }
+}
+
+void Proxier::add_rules(Batch& batch, const Chain& chain, SyncReport& report) const {
+  for (const auto& rule : chain.rules)
+    batch.add_rule(chain.name, encode(rule, family()));
+  report.chains += 1;
+  report.rules += chain.rules.size();
+}
+
+void Proxier::add_all_elements(Batch& batch, const Contents& wanted) const {
+  for (const auto& element : wanted.basis.node)
+    add_element(batch, element);
+  wanted.ledger.for_each_shared([&](const Element& element) { add_element(batch, element); });
+  for_each_front(wanted, [&](const Front& /*front*/, std::span<const Element> elements) {
+    for (const auto& element : elements)
+      add_element(batch, element);
+  });
+  add_element(batch, wanted.account.fingerprint().element());
+}
+
+Result<SyncReport> Proxier::sync_some(const SyncRequest& request) {
+  SyncReport report;
+  delete_idle_chains(report);
+  const Fingerprint before = contents_->account.fingerprint();
+  Difference difference{.judge = AffinityJudge(family(), false)};
+  timed(report.plan, [&] { compare(request, difference); });
+  report.endpoints = contents_->account.endpoints();
+  const size_t most = std::max(contents_->account.count(SetId::Endpoints),
+                               contents_->account.count(SetId::NodePortEndpoints));
+  // While elements are exchanged, the kernel counts the old and the new ones.
+  if (most + difference.changes.size() > capacity_) {
+    contents_.reset();
+    return sync_all(request);
+  }
+  TRY(write(difference, before, report));
+  note_idle_chains();
+  sweep_affinity(difference.judge, report);
+  return report;
+}
+
+void Proxier::compare(const SyncRequest& request, Difference& difference) {
+  Contents& contents = *contents_;
+  Changes& changes = difference.changes;
+  const Ledger::Sink go = [&](const Element& element) { changes.minus(element); };
+  const Ledger::Sink come = [&](const Element& element) { changes.plus(element); };
+  const auto render = [&](const model::ServiceMap& services,
+                          const model::ServiceKey& key) -> const ServiceElements& {
+    auto& elements = difference.elements.emplace_back();
+    if (const auto entry = services.find(key); entry != nullptr) {
+      difference.plans.push_back(plan::compile_service(*entry, contents.basis.context));
+      render_service(difference.plans.back(), elements);
+    }
+    return elements;
+  };
+
+  struct Pair {
+    const model::ServiceKey* key;
+    const ServiceElements* before;
+    const ServiceElements* now;
+  };
+  std::vector<Pair> pairs;
+  for (const auto& key : request.dirty.services) {
+    pairs.push_back({&key, &render(contents.basis.snapshot->services, key),
+                     &render(request.snapshot->services, key)});
+  }
+  const Ledger::Others others{
+      .find = [&](uint64_t owner) { return find_owner(request.snapshot->services, owner); },
+      .elements = [&](const model::ServiceKey& key) -> const ServiceElements& {
+        return render(request.snapshot->services, key);
+      }};
+  for (const auto& pair : pairs)
+    contents.ledger.remove(*pair.key, *pair.before, go);
+  for (const auto& heir : contents.ledger.take_heirs()) {
+    const auto& elements = others.elements(heir.service);
+    const auto front = std::ranges::find(elements.fronts, heir.front, &Front::id);
+    CHECK(front != elements.fronts.end());
+    contents.ledger.add_front(*front, elements, come);
+  }
+  for (const auto& pair : pairs)
+    contents.ledger.add(*pair.key, *pair.now, come, go, others);
+  for (const auto& pair : pairs) {
+    for (const auto& front : pair.before->fronts) {
+      const auto old = pair.before->of(front);
+      const auto now = find_front(*pair.now, front.id);
+      if (!is_sticky(old)) continue;
+      const bool became_local = is_local(now) && !is_local(old);
+      if (became_local) {
+        difference.judge.add(front.id, now, AffinityJudge::Lists::LocalOnly);
+      } else if (!keeps_affinity(old, now)) {
+        difference.judge.add(front.id, now);
+      }
+    }
+  }
+
+  difference.node = std::exchange(
+      contents.basis.node,
+      render_node(settings_.options, contents.basis.node_ports, request.snapshot->service_cidrs));
+  for (const auto& element : difference.node)
+    changes.minus(element);
+  for (const auto& element : contents.basis.node)
+    changes.plus(element);
+  contents.basis.snapshot = request.snapshot;
+
+  changes.for_each([&](const Changes::Change& change) {
+    if (change.before) contents.account.remove(*change.before);
+    if (change.now) contents.account.add(*change.now);
+  });
+}
+
+Result<> Proxier::write(const Difference& difference, const Fingerprint& before,
+                        SyncReport& report) {
+  if (before == contents_->account.fingerprint()) return {};
+  TRY(make_chains(contents_->account, report));
+  Batch batch(family(), kTable);
+  timed(report.render, [&] {
+    delete_element(batch, before.element());
+    difference.changes.for_each([&](const Changes::Change& change) {
+      if (change.before) delete_element(batch, *change.before);
+      ++report.elements;
+    });
+    difference.changes.for_each([&](const Changes::Change& change) {
+      if (change.now) add_element(batch, *change.now);
+    });
+    add_element(batch, contents_->account.fingerprint().element());
+  });
+  report.bytes = batch.size_bytes();
+  return timed(report.commit, [&] {
+    return batch.size_bytes() > kLargeBatch ? commit_silently(batch, *contents_)
+                                            : batch.commit(conversation_, "change the table");
+  });
+}
+
+// In a transaction before that of the elements that lead there. A packet that is on its way sees elements as they are now,
+// but rules as they were when it came: in one transaction it could be led to a chain that is empty for it.
+Result<> Proxier::make_chains(const Account& account, SyncReport& report) {
+  Batch batch(family(), kTable);
+  std::vector<Chain> missing;
+  for (const auto& [target, uses] : account.targets()) {
+    if (!chains_.contains(chain_name(target)))
+      missing.push_back(chain_of(target, settings_.options));
+  }
+  if (missing.empty()) return {};
+  for (const auto& chain : missing) {
+    batch.add_chain(encode(chain));
+    batch.flush_chain(chain.name);
+  }
+  for (const auto& chain : missing)
+    add_rules(batch, chain, report);
+  TRY(timed(report.commit, [&] { return batch.commit(conversation_, "make chains"); }));
+  for (const auto& chain : missing)
+    chains_.insert(chain.name);
+  return {};
+}
+
+void Proxier::note_idle_chains() {
+  std::set<std::string> used;
+  for (const auto& [target, uses] : contents_->account.targets())
+    used.insert(chain_name(target));
+  for (const auto& chain : chains_) {
+    if (!used.contains(chain)) idle_.try_emplace(chain, Clock::now());
+  }
+  for (const auto& chain : used)
+    idle_.erase(chain);
+}
+
+void Proxier::delete_idle_chains(SyncReport& report) {
+  Batch batch(family(), kTable);
+  std::vector<std::string> doomed;
+  for (const auto& [chain, since] : idle_) {
+    if (Clock::now() - since > kIdleChainLife) doomed.push_back(chain);
+  }
+  if (doomed.empty()) return;
+  for (const auto& chain : doomed)
+    batch.flush_chain(chain);
+  for (const auto& chain : doomed) {
+    batch.delete_chain(chain);
+    idle_.erase(chain);
+  }
+  const auto done = batch.commit(conversation_, "delete chains that nothing leads to");
+  if (!done) {
+    // Still idle: tried again later.
+    ++report.cleanup_failures;
+    report.warnings.push_back(done.error().text + ", ignoring");
+    return;
+  }
+  for (const auto& chain : doomed)
+    chains_.erase(chain);
+  report.chains += doomed.size();
+}
+
+void Proxier::sweep_after_rewrite(const Contents& wanted, SyncReport& report) {
+  AffinityJudge judge(family(), true);
+  // Front ends without session affinity are none of the judge's business: all their entries are stale.
+  if (wanted.account.count(SetId::StickyServices) + wanted.account.count(SetId::StickyNodePorts) >
+      0) {
+    for_each_front(wanted, [&](const Front& front, std::span<const Element> elements) {
+      if (is_sticky(elements)) judge.add(front.id, elements);
+    });
+  }
+  sweep_affinity(judge, report);
+}
+
+void Proxier::sweep_affinity(const AffinityJudge& judge, SyncReport& report) {
+  if (judge.idle()) return;
+  const auto done = timed(report.commit, [&] { return try_sweep(judge); });
+  if (!done) report.warnings.push_back(done.error().text + ", ignoring");
+}
+
+Result<> Proxier::try_sweep(const AffinityJudge& judge) {
+  const std::string map(name(SetId::Affinity));
+  nft::Reader reader(conversation_, family(), kTable);
+  Batch batch(family(), kTable);
+  for (const auto& found : TRY(reader.elements(map))) {
+    if (found.left < kAboutToExpire) continue;
+    const auto ruling = judge.judge(
+        {.key = found.key, .endpoint = found.value, .timeout = found.timeout, .left = found.left});
+    if (!ruling.keep || ruling.timeout) batch.delete_element(map, {.key = found.key});
+    if (ruling.keep && ruling.timeout) {
+      batch.add_element(map, {.key = found.key,
+                              .value = found.value,
+                              .timeout = *ruling.timeout,
+                              .left = ruling.left});
+    }
+  }
+  if (batch.empty()) return {};
+  return batch.commit(conversation_, "forget the session affinity of removed endpoints");
+}
+
+bool Proxier::flushed(bool /*thorough*/) {
+  if (!contents_) return false;
+  const auto skeleton = read_skeleton();
+  if (!skeleton) return false;
+  const auto there = holds(*skeleton, *contents_, Look::Briefly);
+  if (there && !*there) return true;
+  const auto ips = node_port_ips(settings_);
+  return ips && *ips != contents_->basis.node_ports;
+}
+
+Result<std::vector<backend::PortConnections>> Proxier::count_connections(
+    const model::Snapshot& /*snapshot*/) {
+  return base::fail(ErrorCode::Unsupported, "mode nftables does not count connections");
+}
+
+}  // namespace nftables
