@@ -54,6 +54,19 @@ def v6(destination):
 
 
 @dataclasses.dataclass(frozen=True)
+class Differs:
+    """Another fate in one of the modes, and why that is meant to be."""
+
+    mode: str
+    expect: Answered | str
+    why: str
+
+
+def in_nftables(expect, why):
+    return {"differs": (Differs("nftables", expect, why),)}
+
+
+@dataclasses.dataclass(frozen=True)
 class Row:
     """A packet from `client` to `to` ends up as `expect` says."""
 
@@ -64,8 +77,13 @@ class Row:
     e2e: tuple[int, ...] = ()  # more cases of the Kubernetes project's suite than its scenario names
     payload: int = 0  # bytes
     source_port: int = 0  # keep this local port, as a long-lived UDP client does
-    seconds: float = 2.0  # how long the expected fate may take to come true
+    seconds: float = 10.0  # how long the expected fate may take to come true
     needs: str = ""  # a feature of the mode; the row is skipped where it is missing
+    differs: tuple[Differs, ...] = ()
+
+    def in_mode(self, mode):
+        """The row as it holds in a mode."""
+        return next((dataclasses.replace(self, expect=one.expect) for one in self.differs if one.mode == mode), self)
 
 
 def row(name, client, to, expect, **more):

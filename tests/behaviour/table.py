@@ -16,6 +16,7 @@ from rows import (
     Port,
     Slice,
     answered,
+    in_nftables,
     pod,
     row,
     scenario,
@@ -45,6 +46,10 @@ def local(kind, **more):
 def affinity(seconds=10800):
     return {"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": seconds}}}
 
+
+# Where mode nftables of the original differs from its mode iptables, ours does too.
+UNDECLARED = in_nftables(REFUSED, "what no Service has declared on a cluster IP is refused, not passed on")
+PRIMARY_ONLY = in_nftables(REFUSED, "nodePortAddresses is [primary] unless it is set")
 
 SCENARIOS = []
 
@@ -77,7 +82,11 @@ add("cluster-ip", [1, 2, 4, 46],
          row("three-endpoints", "client1", tcp("10.96.1.4", 80), answered("web1a", "web1b", "web2a")),
          row("first-of-two-ports", "client1", tcp("10.96.1.2", 80), answered("web1a:8080", "web2a:8080")),
          row("second-of-two-ports", "client1", tcp("10.96.1.2", 81), answered("web1a:8081", "web2a:8081")),
-         row("a-port-nobody-declared", "client1", tcp("10.96.1.1", 81), CLOSED),
+         row("a-port-nobody-declared", "client1", tcp("10.96.1.1", 81), CLOSED, **UNDECLARED),
+         row("a-port-nobody-declared-from-the-node", "node1", tcp("10.96.1.1", 81), CLOSED, **UNDECLARED),
+         row("a-port-nobody-declared-from-outside", "ext1", udp("10.96.1.1", 81), CLOSED, **UNDECLARED),
+         row("a-port-nobody-declared-ipv6", "client1", tcp("fd00:10:96::101", 81), CLOSED, **UNDECLARED),
+         row("a-protocol-nobody-declared", "client1", udp("10.96.1.2", 80), CLOSED, **UNDECLARED),
          row("hairpin", "web1a", tcp("10.96.1.3", 80), answered("web1a", source="node1"), e2e=(5,)),
          row("hairpin-udp", "web1a", udp("10.96.1.3", 80), answered("web1a", source="node1"), e2e=(5,)),
          row("hairpin-ipv6", "web1a", tcp("fd00:10:96::103", 80), answered("web1a", source="node1"), e2e=(5,)),
@@ -104,12 +113,12 @@ add("endpoints-follow", [1, 46],
 add("ports-added-and-removed", [3],
     step("one", service("web", "10.96.3.1", [HTTP], ["web1a"]),
          row("first", "client1", tcp("10.96.3.1", 80), answered("web1a:8080")),
-         row("second", "client1", tcp("10.96.3.1", 81), CLOSED)),
+         row("second", "client1", tcp("10.96.3.1", 81), CLOSED, **UNDECLARED)),
     step("two", service("web", "10.96.3.1", [HTTP, Port(81, 8081, "TCP", "alt")], ["web1a"]),
          row("first", "client1", tcp("10.96.3.1", 80), answered("web1a:8080")),
          row("second", "client1", tcp("10.96.3.1", 81), answered("web1a:8081"))),
     step("the-other", service("web", "10.96.3.1", [Port(81, 8081, "TCP", "alt")], ["web1a"]),
-         row("first", "client1", tcp("10.96.3.1", 80), CLOSED),
+         row("first", "client1", tcp("10.96.3.1", 80), CLOSED, **UNDECLARED),
          row("second", "client1", tcp("10.96.3.1", 81), answered("web1a:8081"))))
 
 ONE = service("svc1", "10.96.6.1", [HTTP], ["web1a"])
@@ -177,6 +186,10 @@ add("node-port", [10, 46],
          row("node-to-itself-udp", "node1", udp("node1", 30010), BY_NODE1),
          row("node-to-the-other", "node1", tcp("node2", 30010), BY_NODE2),
          row("endpoint-to-its-node", "web1a", tcp("node1", 30010), BY_NODE1),
+         row("another-address-of-the-node", "client1", tcp("10.244.1.1", 30010), BY_NODE1, **PRIMARY_ONLY),
+         row("another-address-of-the-node-udp", "client1", udp("10.244.1.1", 30010), BY_NODE1, **PRIMARY_ONLY),
+         row("another-address-of-the-node-ipv6", "client1", tcp("fd00:244:1::1", 30010), BY_NODE1, **PRIMARY_ONLY),
+         row("localhost", "node1", tcp("127.0.0.1", 30010), BY_NODE1, **PRIMARY_ONLY),
          row("another-port", "ext1", tcp("node1", 30011), REFUSED)))
 
 add("node-port-changes", [46],
@@ -456,16 +469,16 @@ add("protocols-on-one-port", [34, 35],
          [*service("two", "10.96.34.1", [HTTP], ["web1a"]),
           *service("lb", "10.96.34.2", [node_port(30035)], ["web2a"], **LB)],
          row("tcp", "client1", tcp("10.96.34.1", 80), answered("web1a")),
-         row("udp", "client1", udp("10.96.34.1", 80), CLOSED),
+         row("udp", "client1", udp("10.96.34.1", 80), CLOSED, **UNDECLARED),
          row("lb-cluster-ip-tcp", "client1", tcp("10.96.34.2", 80), answered("web2a")),
-         row("lb-cluster-ip-udp", "client1", udp("10.96.34.2", 80), CLOSED),
+         row("lb-cluster-ip-udp", "client1", udp("10.96.34.2", 80), CLOSED, **UNDECLARED),
          row("lb-address-udp", "client1", udp("203.0.113.34", 80), CLOSED)),
     step("only-udp",
          [*service("two", "10.96.34.1", [DNS], ["web1a"]),
           *service("lb", "10.96.34.2", [node_port(30035, "UDP", "dns")], ["web2a"], **LB)],
-         row("tcp", "client1", tcp("10.96.34.1", 80), CLOSED),
+         row("tcp", "client1", tcp("10.96.34.1", 80), CLOSED, **UNDECLARED),
          row("udp", "client1", udp("10.96.34.1", 80), answered("web1a")),
-         row("lb-cluster-ip-tcp", "client1", tcp("10.96.34.2", 80), CLOSED),
+         row("lb-cluster-ip-tcp", "client1", tcp("10.96.34.2", 80), CLOSED, **UNDECLARED),
          row("lb-cluster-ip-udp", "client1", udp("10.96.34.2", 80), answered("web2a"))))
 
 # Rules only: no SCTP packet is sent, as the kernel may have no SCTP sockets. What is shown is that the rules are
@@ -739,20 +752,31 @@ add("many-slices", [54],
          [*service("ips", "10.96.54.1", [HTTP]), Slice("ips", ("web2a", "web2b"), (HTTP,), suffix="c")],
          row("union", "client1", tcp("10.96.54.1", 80), answered("web2a", "web2b"))))
 
-add("localhost-node-ports", [55],
-    step("static",
-         [*service("lo", "10.96.55.1", [node_port(30057), node_port(30057, "UDP", "dns")], ["web1a", "web2a"],
-                   type="NodePort"),
-          *service("lo-sticky", "10.96.55.2", [node_port(30058)], ["web1a", "web1b", "web2a"], type="NodePort",
-                   **affinity()),
-          *service("lo-local", "10.96.55.3", [node_port(30059)], ["web2a"], type="NodePort", **local("external"))],
-         row("tcp", "node1", tcp("127.0.0.1", 30057), BY_NODE1),
-         row("udp", "node1", udp("127.0.0.1", 30057), BY_NODE1),
-         row("on-the-other-node", "node2", tcp("127.0.0.1", 30057), BY_NODE2),
-         row("affinity", "node1", tcp("127.0.0.1", 30058), sticky("web1a", "web1b", "web2a", source="node1")),
-         row("policy-local", "node1", tcp("127.0.0.1", 30059), answered("web2a", source="node1")),
-         row("another-port", "node1", tcp("127.0.0.1", 30060), REFUSED)),
-    needs="localhost-node-ports")
+LOCALHOST = [
+    *service("lo", "10.96.55.1", [node_port(30057), node_port(30057, "UDP", "dns")], ["web1a", "web2a"], type="NodePort"),
+    *service("lo-sticky", "10.96.55.2", [node_port(30058)], ["web1a", "web1b", "web2a"], type="NodePort", **affinity()),
+    *service("lo-local", "10.96.55.3", [node_port(30059)], ["web2a"], type="NodePort", **local("external")),
+    *service("lo-none", "10.96.55.4", [node_port(30064), node_port(30064, "UDP", "dns")], [], type="NodePort"),
+]
+BY_LOCALHOST = [
+    row("tcp", "node1", tcp("127.0.0.1", 30057), BY_NODE1),
+    row("udp", "node1", udp("127.0.0.1", 30057), BY_NODE1),
+    row("on-the-other-node", "node2", tcp("127.0.0.1", 30057), BY_NODE2),
+    row("affinity", "node1", tcp("127.0.0.1", 30058), sticky("web1a", "web1b", "web2a", source="node1")),
+    row("policy-local", "node1", tcp("127.0.0.1", 30059), answered("web2a", source="node1")),
+    row("no-endpoints", "node1", tcp("127.0.0.1", 30064), REFUSED),
+    row("no-endpoints-udp", "node1", udp("127.0.0.1", 30064), REFUSED),
+    row("another-port", "node1", tcp("127.0.0.1", 30060), REFUSED),
+]
+
+add("localhost-node-ports", [55], step("static", LOCALHOST, *BY_LOCALHOST), needs="localhost-node-ports")
+
+add("localhost-node-ports-listed", [55],
+    step("static", LOCALHOST, *BY_LOCALHOST,
+         row("from-outside", "ext1", tcp("node1", 30057), BY_NODE1),
+         row("from-outside-udp", "ext1", udp("node1", 30057), BY_NODE1),
+         row("another-address-of-the-node", "client1", tcp("10.244.1.1", 30057), REFUSED)),
+    config={"nodePortAddresses": ["127.0.0.0/8", "172.31.0.0/24", "fd00:31::/64"]})
 
 add("neighbours", [58],
     step("static", service("np", "10.96.58.1", [node_port(9058, "UDP", "dns")], ["web2a"], type="NodePort"),
@@ -795,6 +819,23 @@ add("masquerade-all", [4],
          row("pod-udp", "client2", udp("10.96.61.1", 80), BY_NODE2),
          row("pod-ipv6", "client1", tcp("fd00:10:96::6101", 80), BY_NODE1)),
     config={"masqueradeAll": True})
+
+def service_cidr(name, *cidrs):
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": name}, "spec": {"cidrs": list(cidrs)}}
+
+
+UNALLOCATED = in_nftables(DROPPED, "an address for Services that none has is dropped, not passed on")
+
+add("addresses-of-no-service", [],
+    step("static",
+         [service_cidr("more", "198.51.100.128/25", "fd00:cb00:71:0:8000::/65"), *service("web", "10.96.62.1", [HTTP], ["web1a"])],
+         row("pod", "client1", tcp("198.51.100.200", 80), CLOSED, **UNALLOCATED),
+         row("pod-udp", "client2", udp("198.51.100.200", 80), CLOSED, **UNALLOCATED),
+         row("pod-ipv6", "client1", tcp("fd00:cb00:71:0:8000::1", 80), CLOSED, **UNALLOCATED),
+         row("node", "node1", tcp("198.51.100.200", 80), CLOSED, **UNALLOCATED),
+         row("outside", "ext1", tcp("198.51.100.200", 80), CLOSED, **UNALLOCATED),
+         row("beside", "client1", tcp("198.51.100.100", 80), CLOSED),
+         row("a-service", "client1", tcp("10.96.62.1", 80), answered("web1a"))))
 
 # The cases of test/e2e/network that must have rows. Those left out need an API server, a health-check port, a slow
 # roll-out or a sysctl.

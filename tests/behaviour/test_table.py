@@ -21,7 +21,7 @@ def test_row(world, scenario, index, row):
         if need not in world.mode.features:
             pytest.skip(f"{world.mode.name} has no {need}")
     world.go(scenario, index)
-    world.check(row)
+    world.check(row.in_mode(world.mode.name))
 
 
 def covered_cases():

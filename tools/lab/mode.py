@@ -5,6 +5,11 @@ import pathlib
 
 _XTABLES = ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore")
 
+_FEATURES = {
+    "iptables": {"localhost-node-ports", "rules-restored"},  # on localhost without asking for it
+    "nftables": {"rules-restored"},
+}
+
 
 class Mode:
     """A mode, and for modes built on iptables the variant of the tool: "nft" or "legacy".
@@ -15,7 +20,7 @@ class Mode:
     def __init__(self, name, variant="nft"):
         self.name = name
         self.variant = variant
-        self.features = {"localhost-node-ports", "rules-restored"} if name == "iptables" else set()
+        self.features = _FEATURES.get(name, set())
 
     def folder(self, state):
         """A folder in which the names iptables, ip6tables-save and so on are the wanted variant. A test may replace one."""
@@ -40,12 +45,16 @@ class Mode:
 
     def rules(self, cluster, node):
         """Everything the proxy may have put into the node's kernel, as text, for people to read."""
-        return self.run(cluster, node, ["iptables-save"]) + self.run(cluster, node, ["ip6tables-save"])
+        tables = self.run(cluster, node, ["nft", "list", "ruleset"]) if self.name == "nftables" else ""
+        return tables + self.run(cluster, node, ["iptables-save"]) + self.run(cluster, node, ["ip6tables-save"])
 
     def flush(self, cluster, node):
         """Deletes all rules behind the proxy's back, as an administrator's mistake would."""
+        if self.name == "nftables":
+            self.run(cluster, node, ["nft", "flush", "ruleset"])
+            return
         for tool in ("iptables-restore", "ip6tables-restore"):
-            self.run(cluster, node, [tool, "-w", "5"], input="*nat\nCOMMIT\n*filter\nCOMMIT\n*mangle\nCOMMIT\n")
+            self.run(cluster, node, [tool, "-w", "60"], input="*nat\nCOMMIT\n*filter\nCOMMIT\n*mangle\nCOMMIT\n")
 
     def add_host_port(self, cluster, node, proto, host_port, address, port):
         """Publishes a pod on a port of the node the way the portmap CNI plugin does: a rule that is not ours."""
@@ -64,4 +73,4 @@ class Mode:
         self._nat(cluster, node, "-X", chain)
 
     def _nat(self, cluster, node, *arguments):
-        self.run(cluster, node, ["iptables", "-w", "5", "-t", "nat", *arguments])
+        self.run(cluster, node, ["iptables", "-w", "60", "-t", "nat", *arguments])
