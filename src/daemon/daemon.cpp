@@ -1,5 +1,6 @@
 #include "daemon/daemon.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -244,9 +245,18 @@ Result<Families> start_families(std::vector<std::unique_ptr<backend::Backend>> b
   return families;
 }
 
+// Whatever is large, the messages of a first sync for one, has pages of its own, which go back when it is freed. By itself
+// the C library learns from the first such buffer to keep the next ones in the arena of their thread, and what is free at
+// the end of an arena stays there.
+void return_large_buffers() {
+  constexpr int kLarge = 128 * 1024;
+  ::mallopt(M_MMAP_THRESHOLD, kLarge);
+}
+
 }  // namespace
 
 Result<> run(const config::Options& options) {
+  return_large_buffers();
   // Not destroyed before the process ends: that would wait for a name lookup that hangs. What uses it is
   // destroyed first, at the end of this function, and the loop never runs again.
   static Loop loop;

@@ -16,9 +16,9 @@ Contents plan_contents(Basis basis, const Options& options) {
   return contents;
 }
 
-uint32_t capacity_for(const Account& account) {
-  return capacity_for(
-      std::max(account.count(SetId::Endpoints), account.count(SetId::NodePortEndpoints)));
+Capacity capacity_for(const Account& account) {
+  return {.endpoints = capacity_for(account.count(SetId::Endpoints)),
+          .node_port_endpoints = capacity_for(account.count(SetId::NodePortEndpoints))};
 }
 
 Image image_of(const Contents& contents, const Options& options) {

@@ -60,6 +60,6 @@ struct Image {
 Image image_of(const Contents& contents, const Options& options);
 
 // Room that the maps of endpoints need.
-uint32_t capacity_for(const Account& account);
+Capacity capacity_for(const Account& account);
 
 }  // namespace nftables

@@ -272,7 +272,7 @@ nft::Chain encode(const Chain& chain) {
   return encoded;
 }
 
-nft::Set encode(SetId set, Family family, uint32_t capacity) {
+nft::Set encode(SetId set, Family family, const Capacity& capacity) {
   const SetLayout& layout = layout_of(set);
   nft::Set encoded{.name = std::string(layout.name), .key = encode(layout.key, family)};
   encoded.holds = encode(layout.holds);

@@ -9,7 +9,7 @@ namespace nftables {
 
 kernel::nf_tables::Rule encode(const Rule& rule, net::Family family);
 kernel::nf_tables::Chain encode(const Chain& chain);
-kernel::nf_tables::Set encode(SetId set, net::Family family, uint32_t capacity);
+kernel::nf_tables::Set encode(SetId set, net::Family family, const Capacity& capacity);
 
 void add_element(kernel::nf_tables::Batch& batch, const Element& element);
 void delete_element(kernel::nf_tables::Batch& batch, const Element& element);

@@ -387,9 +387,17 @@ uint32_t capacity_for(size_t elements) {
   return static_cast<uint32_t>(std::bit_ceil(std::max(elements + elements / 4, kLeast)));
 }
 
-uint32_t declared_size(SetId id, uint32_t capacity) {
-  if (id == SetId::Affinity) return kAffinityCapacity;
-  return id == SetId::Endpoints || id == SetId::NodePortEndpoints ? capacity : 0;
+uint32_t declared_size(SetId id, const Capacity& capacity) {
+  switch (id) {
+    case SetId::Affinity:
+      return kAffinityCapacity;
+    case SetId::Endpoints:
+      return capacity.endpoints;
+    case SetId::NodePortEndpoints:
+      return capacity.node_port_endpoints;
+    default:
+      return 0;
+  }
 }
 
 std::string chain_name(const Target& target) {

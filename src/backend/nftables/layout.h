@@ -54,10 +54,15 @@ size_t value_size(SetId id, net::Family family);
 
 // Room for this many elements and for some more: the kernel reserves it when the map is made.
 uint32_t capacity_for(size_t elements);
+// Of the maps of endpoints.
+struct Capacity {
+  uint32_t endpoints = 0;
+  uint32_t node_port_endpoints = 0;
+};
 // Most entries of session affinity at a time.
 inline constexpr uint32_t kAffinityCapacity = 1U << 20;
-// What the kernel is told as size of a set, 0 for none. `capacity` is that of Endpoints and NodePortEndpoints.
-uint32_t declared_size(SetId id, uint32_t capacity);
+// What the kernel is told as size of a set, 0 for none.
+uint32_t declared_size(SetId id, const Capacity& capacity);
 
 // Endpoints of the node-local list are numbered from here on, those of the other list from 0.
 inline constexpr uint32_t kLocalList = 1U << 20;

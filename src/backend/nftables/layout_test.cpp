@@ -160,7 +160,7 @@ TEST(NftablesLayout, ThereIsRoomToGrow) {
   EXPECT_EQ(capacity_for(0), 4096U);
   EXPECT_EQ(capacity_for(100'000), 131'072U);
   EXPECT_EQ(capacity_for(110'000), 262'144U);
-  EXPECT_EQ(declared_size(SetId::ServiceIps, 4096), 0U) << "the original declares none";
+  EXPECT_EQ(declared_size(SetId::ServiceIps, {4096, 4096}), 0U) << "the original declares none";
 }
 
 }  // namespace

@@ -208,7 +208,7 @@ Result<SyncReport> Proxier::sync_all(const SyncRequest& request) {
       TRY(timed(report.observe, [&] { return holds(skeleton, wanted, Look::Closely); }));
   if (there) {
     remember_chains(skeleton, wanted.account);
-    capacity_ = skeleton.sets.at(std::string(name(SetId::Endpoints))).size;
+    capacity_ = capacity_of(skeleton);
   } else {
     if (believed && !TRY(holds(skeleton, *believed, Look::Briefly))) report.drift = 1;
     TRY(rewrite(wanted, report));
@@ -216,6 +216,12 @@ Result<SyncReport> Proxier::sync_all(const SyncRequest& request) {
   contents_ = std::move(wanted);
   note_idle_chains();
   return report;
+}
+
+Capacity Proxier::capacity_of(const Skeleton& skeleton) {
+  const auto size = [&](SetId map) { return skeleton.sets.at(std::string(name(map))).size; };
+  return {.endpoints = size(SetId::Endpoints),
+          .node_port_endpoints = size(SetId::NodePortEndpoints)};
 }
 
 Result<Proxier::Skeleton> Proxier::read_skeleton() {
@@ -239,7 +245,7 @@ bool Proxier::is_ours(const Skeleton& skeleton) const {
   for (const SetId set : sets_of(settings_.options)) {
     const auto found = skeleton.sets.find(std::string(name(set)));
     if (found == skeleton.sets.end() ||
-        !same_type(found->second, info_of(encode(set, family(), 0))))
+        !same_type(found->second, info_of(encode(set, family(), {}))))
       return false;
   }
   std::map<std::string, std::optional<nft::Chain::Hook>> expected;
@@ -302,7 +308,7 @@ void Proxier::remember_chains(const Skeleton& skeleton, const Account& account) 
 }
 
 Result<> Proxier::rewrite(const Contents& wanted, SyncReport& report) {
-  const uint32_t capacity = capacity_for(wanted.account);
+  const Capacity capacity = capacity_for(wanted.account);
   for (int attempt = 1;; ++attempt) {
     const auto skeleton = TRY(timed(report.observe, [&] { return read_skeleton(); }));
     if (is_ours(skeleton)) {
@@ -345,7 +351,7 @@ Result<> Proxier::commit_silently(Batch& batch, const Contents& wanted) {
   return base::fail(ErrorCode::Busy, "write the table: somebody changed it meanwhile");
 }
 
-void Proxier::clear_table(Batch& batch, const Skeleton& skeleton, uint32_t capacity) const {
+void Proxier::clear_table(Batch& batch, const Skeleton& skeleton, const Capacity& capacity) const {
   const bool ours = is_ours(skeleton);
   if (skeleton.table && !ours) batch.delete_table();
   batch.add_table(kTableComment);
@@ -385,10 +391,12 @@ Result<SyncReport> Proxier::sync_some(const SyncRequest& request) {
   Difference difference{.judge = AffinityJudge(family(), false)};
   timed(report.plan, [&] { compare(request, difference); });
   report.endpoints = contents_->account.endpoints();
-  const size_t most = std::max(contents_->account.count(SetId::Endpoints),
-                               contents_->account.count(SetId::NodePortEndpoints));
   // While elements are exchanged, the kernel counts the old and the new ones.
-  if (most + difference.changes.size() > capacity_) {
+  const auto fits = [&](SetId map, uint32_t room) {
+    return contents_->account.count(map) + difference.changes.size() <= room;
+  };
+  if (!fits(SetId::Endpoints, capacity_.endpoints) ||
+      !fits(SetId::NodePortEndpoints, capacity_.node_port_endpoints)) {
     contents_.reset();
     return sync_all(request);
   }

@@ -69,6 +69,7 @@ class Proxier : public backend::Backend {
 
   base::Result<Skeleton> read_skeleton();
   bool is_ours(const Skeleton& skeleton) const;
+  static Capacity capacity_of(const Skeleton& skeleton);
   // Is all of it there? Elements are not read but counted: where the kernel tells their number or, looking closely,
   // where they are few.
   enum class Look : uint8_t { Briefly, Closely };
@@ -79,7 +80,7 @@ class Proxier : public backend::Backend {
   // Everything anew, in one transaction.
   base::Result<> rewrite(const Contents& wanted, backend::SyncReport& report);
   // Empties the table, or makes it anew if it is not one of ours.
-  void clear_table(Batch& batch, const Skeleton& skeleton, uint32_t capacity) const;
+  void clear_table(Batch& batch, const Skeleton& skeleton, const Capacity& capacity) const;
   // While nobody of us listens. Busy: somebody else has changed the table at the same time, unheard.
   base::Result<> commit_silently(Batch& batch, const Contents& wanted);
   void add_all_elements(Batch& batch, const Contents& wanted) const;
@@ -105,7 +106,7 @@ class Proxier : public backend::Backend {
   std::shared_ptr<kernel::nf_tables::Listeners> listeners_;
   kernel::netlink::Conversation conversation_;
   std::optional<Contents> contents_;  // nothing: not known
-  uint32_t capacity_ = 0;             // of the maps of endpoints
+  Capacity capacity_;                 // of the maps in the kernel
   std::set<std::string> chains_;      // on demand, in the kernel with their rules
   std::map<std::string, Clock::time_point>
       idle_;  // in the kernel, and nothing leads there: since when

@@ -17,9 +17,10 @@ std::string element_text(const Element& element, net::Family family);
 
 struct Listing {
   Options options;
-  std::vector<Target> targets;    // chains on demand, in any order
-  std::vector<Element> elements;  // in any order
-  uint32_t capacity = 0;          // of Endpoints and NodePortEndpoints
+  std::vector<Target> targets;  // chains on demand, in any order
+  // In any order, but those of AllowedSources in that in which the kernel got them.
+  std::vector<Element> elements;
+  Capacity capacity;
 };
 // Chains stand in the order in which the kernel got them: static ones first, then those on demand, by target.
 // Elements of session affinity are none: only the kernel knows them.

@@ -257,7 +257,7 @@ std::string listed(const std::string& head, std::vector<Element> elements,
   Listing listing;
   listing.options.family = family;
   listing.elements = std::move(elements);
-  listing.capacity = 4096;
+  listing.capacity = {4096, 4096};
   return section(list_table(listing), head);
 }
 
