@@ -211,7 +211,8 @@ std::unique_ptr<backend::Watch> listen_to_others(backend::Backend& backend) {
 // still writing rules.
 Mailbox start_sync_thread(std::unique_ptr<backend::Backend> backend, const Shared& shared) {
   const config::Config& config = shared.options.config;
-  const auto count = shared.options.per_service_metrics ? kCountPeriod : std::chrono::seconds(0);
+  const bool counts = shared.options.per_service_metrics && config.mode == "iptables";
+  const auto count = counts ? kCountPeriod : std::chrono::seconds(0);
   auto after = aftermath_of(backend->family(), shared);
   SyncLoop loop(std::move(backend),
                 {.min_sync = config::min_sync_gap(config),
@@ -316,6 +317,11 @@ Result<> run(const config::Options& options) {
   }
 
   drop_privileges(options);
+
+  if (options.per_service_metrics && config.mode != "iptables") {
+    klog::warning("--per-service-metrics has no effect in this mode, only in mode iptables",
+                  {{"mode", config.mode}});
+  }
 
   // model -> plan -> backend -> kernel, a thread for each family
   const Shared shared{options, node, *servers, metrics, health};

@@ -153,7 +153,7 @@ base::Result<backend::SyncReport> SyncLoop::run_once(const backend::SyncRequest&
   const auto start = clock_();
   auto report = backend_->sync(request);
   metrics_->sync_finished({.family = backend_->family(),
-                           .full = request.full,
+                           .full = report ? report->full : request.full,
                            .ok = report.has_value(),
                            .duration = clock_() - start});
   return report;
@@ -211,8 +211,9 @@ void SyncLoop::tell(const backend::SyncReport& report) {
 // Who it was, nobody knows.
 void SyncLoop::tell_mended(const backend::SyncReport& report) {
   if (!rewrite_) {
-    klog::warning("Somebody else had changed our rules, mended",
-                  {family_field(), {"chains", report.drift}});
+    klog::Fields fields{family_field()};
+    if (settings_.mode == "iptables") fields.push_back({"chains", report.drift});
+    klog::warning("Somebody else had changed our rules, mended", fields);
     return;
   }
   klog::warning("Somebody else had changed our rules, wrote them anew",

@@ -64,6 +64,9 @@ Result<Conversation> Conversation::open(int bus) {
   if (socket == nullptr) return base::fail_errno("open netlink socket");
   if (mnl_socket_bind(socket.get(), 0, MNL_SOCKET_AUTOPID) < 0)
     return base::fail_errno("bind netlink socket");
+  // An error need not bring along the request, which may be larger than our buffer.
+  const int yes = 1;
+  mnl_socket_setsockopt(socket.get(), NETLINK_CAP_ACK, const_cast<int*>(&yes), sizeof yes);
   return Conversation(std::move(socket));
 }
 

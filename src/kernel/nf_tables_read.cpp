@@ -284,6 +284,18 @@ Result<bool> Reader::has_table() {
   return std::unexpected(found.error());
 }
 
+Result<uint32_t> Reader::table_flags() {
+  uint32_t flags = 0;
+  TRY(conversation_.ask(request(NFT_MSG_GETTABLE, NLM_F_ACK, NFTA_TABLE_NAME), "read the table",
+                        [&](const nlmsghdr& answer) {
+                          for (const nlattr& attribute : Attributes::of(answer, sizeof(nfgenmsg))) {
+                            if (mnl_attr_get_type(&attribute) == NFTA_TABLE_FLAGS)
+                              flags = number(attribute);
+                          }
+                        }));
+  return flags;
+}
+
 Result<std::vector<ChainInfo>> Reader::chains() {
   return dump<ChainInfo>(request(NFT_MSG_GETCHAIN, NLM_F_DUMP, NFTA_CHAIN_TABLE), "list chains",
                          [this](const nlmsghdr& one, auto& out) { read_chain(one, table_, out); });

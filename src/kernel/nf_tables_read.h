@@ -66,6 +66,8 @@ class Reader {
       : conversation_(conversation), family_(family), table_(std::move(table)) {}
 
   base::Result<bool> has_table();
+  // NFT_TABLE_F_DORMANT and the like. REQUIRES: there is a table.
+  base::Result<uint32_t> table_flags();
   base::Result<std::vector<ChainInfo>> chains();
   base::Result<std::vector<RuleInfo>> rules();  // of each chain in order
   base::Result<std::vector<SetInfo>> sets();

@@ -153,6 +153,20 @@ TEST_F(ReadTable, AFailureNamesWhatTheKernelDidNotLike) {
   EXPECT_EQ(reader().has_table(), true);
 }
 
+TEST_F(ReadTable, AFailureOfALargeMessageIsToldAsWell) {
+  Batch batch(Family::V4, kTable);
+  batch.add_set({.name = "s", .key = {FieldType::Ipv4, FieldType::Port}, .size = 10});
+  for (uint8_t i = 0; i < 250; ++i) {
+    for (uint8_t j = 0; j < 8; ++j) {
+      const std::array<uint8_t, 8> key{10, 0, j, i, 0, 80, 0, 0};
+      batch.add_element("s", {.key = key});
+    }
+  }
+  const auto done = batch.commit("do it");
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().text, testing::HasSubstr("new element of s"));
+}
+
 TEST_F(ReadTable, AChainThatIsLedToIsBusy) {
   Batch batch(Family::V4, kTable);
   batch.add_chain({.name = "c"});

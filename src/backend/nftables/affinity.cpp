@@ -1,6 +1,5 @@
 #include "backend/nftables/affinity.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace nftables {
@@ -10,11 +9,8 @@ using std::chrono::milliseconds;
 
 constexpr size_t kPortKeySize = 8;  // protocol and port
 
-bool is_endpoint(const Element& element) {
-  return element.set == SetId::Endpoints || element.set == SetId::NodePortEndpoints;
-}
-
-bool in_local_list(const Element& element) {
+// Is the endpoint numbered as one of the node-local list?
+bool has_local_number(const Element& element) {
   uint32_t number = 0;
   const auto key = element.key.view();
   std::memcpy(&number, key.data() + key.size() - sizeof number, sizeof number);
@@ -28,8 +24,8 @@ void AffinityJudge::add(const FrontEnd& front, std::span<const Element> elements
   for (const auto& element : elements) {
     if (element.target.kind == Target::Kind::Remember)
       now.timeout = std::chrono::seconds(element.target.timeout_s);
-    if (is_endpoint(element) && (lists == Lists::Both || in_local_list(element)))
-      now.endpoints.push_back(element.value);
+    if (is_endpoint_map(element.set) && (lists == Lists::Both || has_local_number(element)))
+      now.endpoints.insert(element.value);
   }
 }
 
@@ -50,11 +46,9 @@ const AffinityJudge::Now* AffinityJudge::find(std::span<const uint8_t> key) cons
 AffinityJudge::Ruling AffinityJudge::judge(const AffinityEntry& entry) const {
   const Now* now = find(entry.key);
   if (now == nullptr) return {.keep = !everything_};
-  const auto leads_there = [&](const Bytes& endpoint) {
-    return std::ranges::equal(endpoint.view(), entry.endpoint);
-  };
-  if (now->timeout == milliseconds(0) || std::ranges::none_of(now->endpoints, leads_there))
-    return {.keep = false};
+  Bytes endpoint;
+  if (entry.endpoint.size() <= Bytes::kMax) endpoint.put_raw(entry.endpoint);
+  if (now->timeout == milliseconds(0) || !now->endpoints.contains(endpoint)) return {.keep = false};
   if (now->timeout == entry.timeout) return {};
   const milliseconds left = now->timeout - (entry.timeout - entry.left);
   if (left <= milliseconds(0)) return {.keep = false};

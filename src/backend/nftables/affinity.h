@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -46,7 +47,7 @@ class AffinityJudge {
  private:
   struct Now {
     std::chrono::milliseconds timeout{};  // 0: no session affinity
-    std::vector<Bytes> endpoints;
+    std::set<Bytes> endpoints;
   };
   const Now* find(std::span<const uint8_t> key) const;
 

@@ -74,9 +74,7 @@ class PortRenderer {
       if (std::ranges::count(port_.load_balancer_ips, ip) == 0) render_external(at(ip));
     }
     for (const auto& ip : port_.load_balancer_ips) {
-      const FrontEnd front = at(ip);
-      render_external(front);
-      if (port_.restricted() && is_mine(front)) render_restriction(front);
+      if (render_external(at(ip)) && port_.restricted()) render_restriction(at(ip));
     }
     if (port_.node_port != 0) {
       render_external({.node_port = true, .protocol = port_.protocol, .port = port_.node_port});
@@ -99,10 +97,6 @@ class PortRenderer {
         {.id = front, .owner = owner_, .first = out_.elements.size(), .count = 0});
     return true;
   }
-  bool is_mine(const FrontEnd& front) const {
-    return !out_.fronts.empty() && out_.fronts.back().id == front;
-  }
-
   void add(Element element) {
     out_.elements.push_back(std::move(element));
     ++out_.fronts.back().count;
@@ -157,8 +151,9 @@ class PortRenderer {
     add_class(front, {.endpoints = add_list(front, local ? in_local_list : in_cluster_list, 0)});
   }
 
-  void render_external(const FrontEnd& front) {
-    if (!open(front)) return;
+  // False: it is there already.
+  bool render_external(const FrontEnd& front) {
+    if (!open(front)) return false;
     const auto verdict = port_.external_verdict();
     // Traffic of the node itself goes to any endpoint, even when that of others is dropped.
     if (port_.has_endpoints) {
@@ -171,6 +166,7 @@ class PortRenderer {
       if (kind.endpoints + kind.local > 0) add_class(front, kind);
     }
     if (!leads_somewhere(verdict)) add_no_endpoint(front, verdict);
+    return true;
   }
 
   void render_restriction(const FrontEnd& front) {

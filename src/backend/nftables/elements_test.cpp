@@ -106,6 +106,15 @@ TEST(NftablesElements, AnAddressThatIsThereTwiceIsThereOnce) {
             1);
 }
 
+TEST(NftablesElements, NoElementIsThereTwice) {
+  auto object = web().load_balancer("203.0.113.1").load_balancer("203.0.113.1");
+  auto found = lines(
+      object.external_ip("198.51.100.1").external_ip("198.51.100.1").source_range("172.31.0.0/24"),
+      two());
+  std::ranges::sort(found);
+  EXPECT_THAT(std::ranges::adjacent_find(found), found.end());
+}
+
 TEST(NftablesElements, SessionAffinityIsRememberedByTimeOut) {
   auto object = service("default/web").cluster_ip("10.96.0.1").port("http", 80, 30080);
   object.node_port_type().affinity(600);

@@ -48,6 +48,11 @@ std::string_view name(SetId id);
 // All sets that the table has, in the order in which they are made.
 std::vector<SetId> sets_of(const Options& options);
 
+// Does it hold endpoints? The kernel is told the size of those.
+constexpr bool is_endpoint_map(SetId id) {
+  return id == SetId::Endpoints || id == SetId::NodePortEndpoints;
+}
+
 // In bytes, padding included.
 size_t key_size(SetId id, net::Family family);
 size_t value_size(SetId id, net::Family family);

@@ -83,6 +83,8 @@ class Ledger {
 
   // Is it this Service port that has the front end?
   bool owns(const Front& front) const;
+  // Does another Service claim it as well?
+  bool is_contested(const FrontEnd& front) const { return contenders_.contains(front); }
   // Calls visit(element) for all elements that Services share.
   template <typename Visit>
   void for_each_shared(Visit&& visit) const {

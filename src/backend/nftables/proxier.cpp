@@ -24,8 +24,6 @@ using namespace std::chrono_literals;
 
 // How long a chain that nothing leads to is kept: the Service that left may be back soon.
 constexpr auto kIdleChainLife = 30s;
-// An entry of session affinity that has less than this left goes by itself; it might be gone when we delete it.
-constexpr auto kAboutToExpire = 1s;
 constexpr int kRewriteAttempts = 3;
 // Kernels before 6.16 do not tell how many elements a set has; more than these are not counted one by one.
 constexpr size_t kMostToCount = 20'000;
@@ -66,20 +64,18 @@ bool same_type(const nft::SetInfo& left, const nft::SetInfo& right) {
          left.value_size == right.value_size;
 }
 
-bool is_sized(SetId set) { return set == SetId::Endpoints || set == SetId::NodePortEndpoints; }
-
 // Do entries of session affinity stay valid when these elements of a front end become those?
 bool keeps_affinity(std::span<const Element> before, std::span<const Element> now) {
-  const auto kept = [&](const Element& element) {
-    if (element.target.kind == Target::Kind::Remember) {
-      return std::ranges::any_of(
-          now, [&](const Element& other) { return other.target == element.target; });
-    }
-    return !is_sized(element.set) || std::ranges::any_of(now, [&](const Element& other) {
-      return other.set == element.set && other.value == element.value;
-    });
-  };
-  return std::ranges::all_of(before, kept);
+  std::set<Bytes> endpoints;
+  std::set<Target> targets;
+  for (const auto& element : now) {
+    if (is_endpoint_map(element.set)) endpoints.insert(element.value);
+    targets.insert(element.target);
+  }
+  return std::ranges::all_of(before, [&](const Element& element) {
+    if (element.target.kind == Target::Kind::Remember) return targets.contains(element.target);
+    return !is_endpoint_map(element.set) || endpoints.contains(element.value);
+  });
 }
 
 bool is_sticky(std::span<const Element> elements) {
@@ -106,9 +102,14 @@ std::optional<model::ServiceKey> find_owner(const model::ServiceMap& services, u
   return found;
 }
 
-std::span<const Element> find_front(const ServiceElements& elements, const FrontEnd& front) {
-  const auto found = std::ranges::find(elements.fronts, front, &Front::id);
-  return found == elements.fronts.end() ? std::span<const Element>() : elements.of(*found);
+// Notes what becomes of the entries of a front end whose elements change.
+void judge_front(std::span<const Element> before, std::span<const Element> now,
+                 const FrontEnd& front, AffinityJudge& judge) {
+  if (is_local(now) && !is_local(before)) {
+    judge.add(front, now, AffinityJudge::Lists::LocalOnly);
+  } else if (!keeps_affinity(before, now)) {
+    judge.add(front, now);
+  }
 }
 
 }  // namespace
@@ -155,13 +156,22 @@ Basis basis_of(const Settings& settings, const model::SnapshotPtr& snapshot,
 
 struct Proxier::Skeleton {
   bool table = false;
+  uint32_t flags = 0;  // of the table
   std::map<std::string, std::optional<nft::Chain::Hook>> chains;
   std::map<std::string, std::vector<std::vector<uint8_t>>> rules;  // tags, by chain
   std::map<std::string, nft::SetInfo> sets;
 };
 
+// One Service that is dirty.
+struct Proxier::ServiceChange {
+  model::ServiceKey key;
+  const ServiceElements* before;
+  const ServiceElements* now;
+};
+
 // What is to be written, and what it refers to.
 struct Proxier::Difference {
+  std::vector<ServiceChange> services;
   std::deque<plan::ServicePlan> plans;
   std::deque<ServiceElements> elements;
   std::vector<Element> node;
@@ -215,6 +225,8 @@ Result<SyncReport> Proxier::sync_all(const SyncRequest& request) {
   }
   contents_ = std::move(wanted);
   note_idle_chains();
+  // What was left by whoever wrote before us; without session affinity nobody looks there.
+  if (has_sticky_fronts()) sweep_affinity(judge_of_all(*contents_, !there), report);
   return report;
 }
 
@@ -229,6 +241,7 @@ Result<Proxier::Skeleton> Proxier::read_skeleton() {
   Skeleton skeleton;
   skeleton.table = TRY(reader.has_table());
   if (!skeleton.table) return skeleton;
+  skeleton.flags = TRY(reader.table_flags());
   for (auto& chain : TRY(reader.chains()))
     skeleton.chains.emplace(std::move(chain.name), std::move(chain.hook));
   for (auto& rule : TRY(reader.rules()))
@@ -240,7 +253,7 @@ Result<Proxier::Skeleton> Proxier::read_skeleton() {
 
 // Has the table every set as we have it, and nothing that we would not have made?
 bool Proxier::is_ours(const Skeleton& skeleton) const {
-  if (!skeleton.table) return false;
+  if (!skeleton.table || skeleton.flags != 0) return false;
   if (skeleton.sets.size() != sets_of(settings_.options).size()) return false;
   for (const SetId set : sets_of(settings_.options)) {
     const auto found = skeleton.sets.find(std::string(name(set)));
@@ -318,6 +331,7 @@ Result<> Proxier::rewrite(const Contents& wanted, SyncReport& report) {
       TRY(make_chains(wanted.account, report));
     }
     Batch batch(family(), kTable);
+    report.chains = report.rules = 0;
     timed(report.render, [&] {
       clear_table(batch, skeleton, capacity);
       for (const auto& chain : all_chains(wanted.account))
@@ -328,22 +342,23 @@ Result<> Proxier::rewrite(const Contents& wanted, SyncReport& report) {
     });
     report.bytes = batch.size_bytes();
     const auto done = timed(report.commit, [&] { return commit_silently(batch, wanted); });
-    if (!done && attempt < kRewriteAttempts) continue;  // it may have changed since we looked
-    TRY(std::move(done));
-    report.elements = wanted.account.total();
-    break;
+    if (done) break;
+    // It may have changed since we looked.
+    if (attempt == kRewriteAttempts) return std::unexpected(done.error());
   }
+  report.elements = wanted.account.total();
   capacity_ = capacity;
   const auto skeleton = TRY(read_skeleton());
   remember_chains(skeleton, wanted.account);
-  sweep_after_rewrite(wanted, report);
   return {};
 }
 
 Result<> Proxier::commit_silently(Batch& batch, const Contents& wanted) {
-  const nft::Listeners::Silence silence(*listeners_);
   const uint32_t before = TRY(nft::generation(conversation_));
-  TRY(batch.commit(conversation_, "write the table"));
+  {
+    const nft::Listeners::Silence silence(*listeners_);
+    TRY(batch.commit(conversation_, "write the table"));
+  }
   if (TRY(nft::generation(conversation_)) == before + 1) return {};
   // Somebody was there at the same time, unheard: the other family, most likely.
   const auto skeleton = TRY(read_skeleton());
@@ -358,11 +373,15 @@ void Proxier::clear_table(Batch& batch, const Skeleton& skeleton, const Capacity
   if (ours) batch.flush_all_chains();
   for (const SetId set : sets_of(settings_.options)) {
     const std::string set_name(name(set));
+    const auto wanted = encode(set, family(), capacity);
     // Who sticks to which endpoint is known only there.
     if (ours && set == SetId::Affinity) continue;
-    if (ours && is_sized(set)) batch.delete_set(set_name);
-    if (ours && !is_sized(set)) batch.flush_set(set_name);
-    if (!ours || is_sized(set)) batch.add_set(encode(set, family(), capacity));
+    if (ours && skeleton.sets.at(set_name).size == wanted.size) {
+      batch.flush_set(set_name);
+      continue;
+    }
+    if (ours) batch.delete_set(set_name);
+    batch.add_set(wanted);
   }
 }
 
@@ -391,88 +410,106 @@ Result<SyncReport> Proxier::sync_some(const SyncRequest& request) {
   Difference difference{.judge = AffinityJudge(family(), false)};
   timed(report.plan, [&] { compare(request, difference); });
   report.endpoints = contents_->account.endpoints();
-  // While elements are exchanged, the kernel counts the old and the new ones.
-  const auto fits = [&](SetId map, uint32_t room) {
-    return contents_->account.count(map) + difference.changes.size() <= room;
-  };
+  const auto fits = [&](SetId map, uint32_t room) { return contents_->account.count(map) <= room; };
   if (!fits(SetId::Endpoints, capacity_.endpoints) ||
       !fits(SetId::NodePortEndpoints, capacity_.node_port_endpoints)) {
     contents_.reset();
     return sync_all(request);
   }
+  const bool owed = affinity_owed_;
+  affinity_owed_ = owed || !difference.judge.idle();
   TRY(write(difference, before, report));
   note_idle_chains();
-  sweep_affinity(difference.judge, report);
+  if (owed) {
+    sweep_affinity(judge_of_all(*contents_, false), report);
+  } else if (affinity_owed_) {
+    sweep_affinity(difference.judge, report);
+  }
   return report;
 }
 
 void Proxier::compare(const SyncRequest& request, Difference& difference) {
-  Contents& contents = *contents_;
-  Changes& changes = difference.changes;
-  const Ledger::Sink go = [&](const Element& element) { changes.minus(element); };
-  const Ledger::Sink come = [&](const Element& element) { changes.plus(element); };
-  const auto render = [&](const model::ServiceMap& services,
-                          const model::ServiceKey& key) -> const ServiceElements& {
-    auto& elements = difference.elements.emplace_back();
-    if (const auto entry = services.find(key); entry != nullptr) {
-      difference.plans.push_back(plan::compile_service(*entry, contents.basis.context));
-      render_service(difference.plans.back(), elements);
-    }
-    return elements;
-  };
-
-  struct Pair {
-    const model::ServiceKey* key;
-    const ServiceElements* before;
-    const ServiceElements* now;
-  };
-  std::vector<Pair> pairs;
   for (const auto& key : request.dirty.services) {
-    pairs.push_back({&key, &render(contents.basis.snapshot->services, key),
-                     &render(request.snapshot->services, key)});
+    difference.services.push_back(
+        {.key = key,
+         .before = &render(contents_->basis.snapshot->services, key, difference),
+         .now = &render(request.snapshot->services, key, difference)});
   }
+  // Who has a front end is known only until it is taken away.
+  std::vector<std::pair<const ServiceChange*, const Front*>> sticky;
+  for (const auto& service : difference.services) {
+    for (const auto& front : service.before->fronts) {
+      if (contents_->ledger.owns(front) && is_sticky(service.before->of(front)))
+        sticky.emplace_back(&service, &front);
+    }
+  }
+  change_ledger(request, difference);
+  for (const auto& [service, front] : sticky)
+    judge_front(service->before->of(*front), find_owned(*service->now, front->id), front->id,
+                difference.judge);
+  for (const auto& service : difference.services) {
+    for (const auto& front : service.now->fronts) {
+      // Taken from another Service, perhaps with its entries.
+      if (contents_->ledger.is_contested(front.id) && contents_->ledger.owns(front))
+        difference.judge.add(front.id, service.now->of(front));
+    }
+  }
+  exchange_node_elements(request, difference);
+  contents_->basis.snapshot = request.snapshot;
+  difference.changes.for_each([&](const Changes::Change& change) {
+    if (change.before) contents_->account.remove(*change.before);
+    if (change.now) contents_->account.add(*change.now);
+  });
+}
+
+const ServiceElements& Proxier::render(const model::ServiceMap& services,
+                                       const model::ServiceKey& key, Difference& difference) const {
+  auto& elements = difference.elements.emplace_back();
+  if (const auto entry = services.find(key); entry != nullptr) {
+    difference.plans.push_back(plan::compile_service(*entry, contents_->basis.context));
+    render_service(difference.plans.back(), elements);
+  }
+  return elements;
+}
+
+void Proxier::change_ledger(const SyncRequest& request, Difference& difference) {
+  Ledger& ledger = contents_->ledger;
+  const model::ServiceMap& services = request.snapshot->services;
+  const Ledger::Sink go = [&](const Element& element) { difference.changes.minus(element); };
+  const Ledger::Sink come = [&](const Element& element) { difference.changes.plus(element); };
   const Ledger::Others others{
-      .find = [&](uint64_t owner) { return find_owner(request.snapshot->services, owner); },
+      .find = [&](uint64_t owner) { return find_owner(services, owner); },
       .elements = [&](const model::ServiceKey& key) -> const ServiceElements& {
-        return render(request.snapshot->services, key);
+        return render(services, key, difference);
       }};
-  for (const auto& pair : pairs)
-    contents.ledger.remove(*pair.key, *pair.before, go);
-  for (const auto& heir : contents.ledger.take_heirs()) {
+  for (const auto& service : difference.services)
+    ledger.remove(service.key, *service.before, go);
+  for (const auto& heir : ledger.take_heirs()) {
     const auto& elements = others.elements(heir.service);
     const auto front = std::ranges::find(elements.fronts, heir.front, &Front::id);
     CHECK(front != elements.fronts.end());
-    contents.ledger.add_front(*front, elements, come);
+    ledger.add_front(*front, elements, come);
   }
-  for (const auto& pair : pairs)
-    contents.ledger.add(*pair.key, *pair.now, come, go, others);
-  for (const auto& pair : pairs) {
-    for (const auto& front : pair.before->fronts) {
-      const auto old = pair.before->of(front);
-      const auto now = find_front(*pair.now, front.id);
-      if (!is_sticky(old)) continue;
-      const bool became_local = is_local(now) && !is_local(old);
-      if (became_local) {
-        difference.judge.add(front.id, now, AffinityJudge::Lists::LocalOnly);
-      } else if (!keeps_affinity(old, now)) {
-        difference.judge.add(front.id, now);
-      }
-    }
-  }
+  for (const auto& service : difference.services)
+    ledger.add(service.key, *service.now, come, go, others);
+}
 
-  difference.node = std::exchange(
-      contents.basis.node,
-      render_node(settings_.options, contents.basis.node_ports, request.snapshot->service_cidrs));
+// Nothing if another Service has it now, or none.
+std::span<const Element> Proxier::find_owned(const ServiceElements& elements,
+                                             const FrontEnd& id) const {
+  const auto front = std::ranges::find(elements.fronts, id, &Front::id);
+  if (front == elements.fronts.end() || !contents_->ledger.owns(*front)) return {};
+  return elements.of(*front);
+}
+
+void Proxier::exchange_node_elements(const SyncRequest& request, Difference& difference) {
+  Basis& basis = contents_->basis;
+  difference.node = std::exchange(basis.node, render_node(settings_.options, basis.node_ports,
+                                                          request.snapshot->service_cidrs));
   for (const auto& element : difference.node)
-    changes.minus(element);
-  for (const auto& element : contents.basis.node)
-    changes.plus(element);
-  contents.basis.snapshot = request.snapshot;
-
-  changes.for_each([&](const Changes::Change& change) {
-    if (change.before) contents.account.remove(*change.before);
-    if (change.now) contents.account.add(*change.now);
-  });
+    difference.changes.minus(element);
+  for (const auto& element : basis.node)
+    difference.changes.plus(element);
 }
 
 Result<> Proxier::write(const Difference& difference, const Fingerprint& before,
@@ -542,60 +579,75 @@ void Proxier::delete_idle_chains(SyncReport& report) {
     batch.flush_chain(chain);
   for (const auto& chain : doomed) {
     batch.delete_chain(chain);
-    idle_.erase(chain);
+    idle_[chain] = Clock::now();  // if it fails, the next attempt is as far away
   }
   const auto done = batch.commit(conversation_, "delete chains that nothing leads to");
   if (!done) {
-    // Still idle: tried again later.
     ++report.cleanup_failures;
     report.warnings.push_back(done.error().text + ", ignoring");
     return;
   }
-  for (const auto& chain : doomed)
+  for (const auto& chain : doomed) {
     chains_.erase(chain);
+    idle_.erase(chain);
+  }
   report.chains += doomed.size();
 }
 
-void Proxier::sweep_after_rewrite(const Contents& wanted, SyncReport& report) {
+// `rewritten`: it is not known what was there before.
+AffinityJudge Proxier::judge_of_all(const Contents& contents, bool rewritten) const {
   AffinityJudge judge(family(), true);
-  // Front ends without session affinity are none of the judge's business: all their entries are stale.
-  if (wanted.account.count(SetId::StickyServices) + wanted.account.count(SetId::StickyNodePorts) >
-      0) {
-    for_each_front(wanted, [&](const Front& front, std::span<const Element> elements) {
-      if (is_sticky(elements)) judge.add(front.id, elements);
-    });
-  }
-  sweep_affinity(judge, report);
+  for_each_front(contents, [&](const Front& front, std::span<const Element> elements) {
+    if (!is_sticky(elements)) return;
+    const bool local_only = rewritten && is_local(elements);
+    judge.add(front.id, elements,
+              local_only ? AffinityJudge::Lists::LocalOnly : AffinityJudge::Lists::Both);
+  });
+  return judge;
 }
 
 void Proxier::sweep_affinity(const AffinityJudge& judge, SyncReport& report) {
-  if (judge.idle()) return;
+  affinity_owed_ = true;
   const auto done = timed(report.commit, [&] { return try_sweep(judge); });
-  if (!done) report.warnings.push_back(done.error().text + ", ignoring");
+  if (done) {
+    affinity_owed_ = false;
+  } else {
+    report.warnings.push_back(done.error().text + ", trying again later");
+  }
 }
 
 Result<> Proxier::try_sweep(const AffinityJudge& judge) {
   const std::string map(name(SetId::Affinity));
   nft::Reader reader(conversation_, family(), kTable);
-  Batch batch(family(), kTable);
   for (const auto& found : TRY(reader.elements(map))) {
-    if (found.left < kAboutToExpire) continue;
     const auto ruling = judge.judge(
         {.key = found.key, .endpoint = found.value, .timeout = found.timeout, .left = found.left});
-    if (!ruling.keep || ruling.timeout) batch.delete_element(map, {.key = found.key});
-    if (ruling.keep && ruling.timeout) {
+    if (ruling.keep && !ruling.timeout) continue;
+    // Each on its own: one that has just timed out must not keep the others.
+    Batch batch(family(), kTable);
+    batch.delete_element(map, {.key = found.key});
+    if (ruling.keep) {
       batch.add_element(map, {.key = found.key,
                               .value = found.value,
                               .timeout = *ruling.timeout,
                               .left = ruling.left});
     }
+    const auto done = batch.commit(conversation_, "forget session affinity");
+    if (!done && done.error().code != ErrorCode::NotFound) return std::unexpected(done.error());
   }
-  if (batch.empty()) return {};
-  return batch.commit(conversation_, "forget the session affinity of removed endpoints");
+  return {};
+}
+
+bool Proxier::has_sticky_fronts() const {
+  return contents_->account.count(SetId::StickyServices) +
+             contents_->account.count(SetId::StickyNodePorts) >
+         0;
 }
 
 bool Proxier::flushed(bool /*thorough*/) {
   if (!contents_) return false;
+  if (affinity_owed_ && has_sticky_fronts())
+    affinity_owed_ = !try_sweep(judge_of_all(*contents_, false));
   const auto skeleton = read_skeleton();
   if (!skeleton) return false;
   const auto there = holds(*skeleton, *contents_, Look::Briefly);

@@ -86,9 +86,15 @@ class Proxier : public backend::Backend {
   void add_all_elements(Batch& batch, const Contents& wanted) const;
   void add_rules(Batch& batch, const Chain& chain, backend::SyncReport& report) const;
 
+  struct ServiceChange;
   struct Difference;
   // Changes the ledger to what the Services that are dirty are now, and tells what that changes.
   void compare(const backend::SyncRequest& request, Difference& difference);
+  const ServiceElements& render(const model::ServiceMap& services, const model::ServiceKey& key,
+                                Difference& difference) const;
+  void change_ledger(const backend::SyncRequest& request, Difference& difference);
+  std::span<const Element> find_owned(const ServiceElements& elements, const FrontEnd& id) const;
+  void exchange_node_elements(const backend::SyncRequest& request, Difference& difference);
   base::Result<> write(const Difference& difference, const Fingerprint& before,
                        backend::SyncReport& report);
 
@@ -98,7 +104,8 @@ class Proxier : public backend::Backend {
   void note_idle_chains();
   void delete_idle_chains(backend::SyncReport& report);
 
-  void sweep_after_rewrite(const Contents& wanted, backend::SyncReport& report);
+  AffinityJudge judge_of_all(const Contents& contents, bool rewritten) const;
+  bool has_sticky_fronts() const;
   void sweep_affinity(const AffinityJudge& judge, backend::SyncReport& report);
   base::Result<> try_sweep(const AffinityJudge& judge);
 
@@ -107,6 +114,7 @@ class Proxier : public backend::Backend {
   kernel::netlink::Conversation conversation_;
   std::optional<Contents> contents_;  // nothing: not known
   Capacity capacity_;                 // of the maps in the kernel
+  bool affinity_owed_ = false;        // entries that lead nowhere may be there
   std::set<std::string> chains_;      // on demand, in the kernel with their rules
   std::map<std::string, Clock::time_point>
       idle_;  // in the kernel, and nothing leads there: since when

@@ -124,6 +124,8 @@ Result<std::vector<std::string>> read_lines(const Listing& wanted) {
   nft::Reader reader(conversation, family, kTable);
   std::vector<std::string> lines;
   if (!TRY(reader.has_table())) return lines;
+  if (const uint32_t flags = TRY(reader.table_flags()); flags != 0)
+    lines.push_back("table flags " + std::to_string(flags));
   for (const auto& chain : TRY(reader.chains())) {
     if (!is_idle(chain.name, wanted))
       lines.push_back("chain " + chain.name + hook_text(chain.hook));
