@@ -1,12 +1,11 @@
 #include "backend/nftables/proxier.h"
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 
+#include "backend/nftables/difference.h"
 #include "backend/nftables/encode.h"
 #include "backend/stopwatch.h"
-#include "base/check.h"
 #include "kernel/addresses.h"
 #include "kernel/nf_tables_read.h"
 #include "kernel/nf_tables_watch.h"
@@ -25,8 +24,6 @@ using namespace std::chrono_literals;
 // How long a chain that nothing leads to is kept: the Service that left may be back soon.
 constexpr auto kIdleChainLife = 30s;
 constexpr int kRewriteAttempts = 3;
-// Kernels before 6.16 do not tell how many elements a set has; more than these are not counted one by one.
-constexpr size_t kMostToCount = 20'000;
 // What is larger is written while nobody listens, see nft::Listeners.
 constexpr size_t kLargeBatch = size_t{64} * 1024;
 
@@ -50,67 +47,6 @@ class OwnWatch : public backend::Watch {
  private:
   std::unique_ptr<nft::TableWatch> watch_;
 };
-
-bool same_hook(const std::optional<nft::Chain::Hook>& left,
-               const std::optional<nft::Chain::Hook>& right) {
-  if (!left || !right) return left.has_value() == right.has_value();
-  return left->number == right->number && left->priority == right->priority &&
-         left->type == right->type && left->accepts == right->accepts;
-}
-
-bool same_type(const nft::SetInfo& left, const nft::SetInfo& right) {
-  return left.flags == right.flags && left.key_type == right.key_type &&
-         left.key_size == right.key_size && left.value_type == right.value_type &&
-         left.value_size == right.value_size;
-}
-
-// Do entries of session affinity stay valid when these elements of a front end become those?
-bool keeps_affinity(std::span<const Element> before, std::span<const Element> now) {
-  std::set<Bytes> endpoints;
-  std::set<Target> targets;
-  for (const auto& element : now) {
-    if (is_endpoint_map(element.set)) endpoints.insert(element.value);
-    targets.insert(element.target);
-  }
-  return std::ranges::all_of(before, [&](const Element& element) {
-    if (element.target.kind == Target::Kind::Remember) return targets.contains(element.target);
-    return !is_endpoint_map(element.set) || endpoints.contains(element.value);
-  });
-}
-
-bool is_sticky(std::span<const Element> elements) {
-  return std::ranges::any_of(elements, [](const Element& element) {
-    return element.target.kind == Target::Kind::Remember;
-  });
-}
-
-// Has the front end policy Local, and endpoints here?
-bool is_local(std::span<const Element> elements) {
-  return std::ranges::any_of(elements,
-                             [](const Element& element) { return element.target.front.local > 0; });
-}
-
-// The Service one of whose ports is Front::owner.
-std::optional<model::ServiceKey> find_owner(const model::ServiceMap& services, uint64_t owner) {
-  std::optional<model::ServiceKey> found;
-  services.for_each([&](const model::ServiceEntryPtr& entry) {
-    if (entry->service == nullptr) return;
-    for (const auto& port : entry->service->ports) {
-      if (owner_of(plan::port_name(entry->key, port), port.protocol) == owner) found = entry->key;
-    }
-  });
-  return found;
-}
-
-// Notes what becomes of the entries of a front end whose elements change.
-void judge_front(std::span<const Element> before, std::span<const Element> now,
-                 const FrontEnd& front, AffinityJudge& judge) {
-  if (is_local(now) && !is_local(before)) {
-    judge.add(front, now, AffinityJudge::Lists::LocalOnly);
-  } else if (!keeps_affinity(before, now)) {
-    judge.add(front, now);
-  }
-}
 
 }  // namespace
 
@@ -154,31 +90,6 @@ Basis basis_of(const Settings& settings, const model::SnapshotPtr& snapshot,
           .node = render_node(settings.options, *ips, snapshot->service_cidrs)};
 }
 
-struct Proxier::Skeleton {
-  bool table = false;
-  uint32_t flags = 0;  // of the table
-  std::map<std::string, std::optional<nft::Chain::Hook>> chains;
-  std::map<std::string, std::vector<std::vector<uint8_t>>> rules;  // tags, by chain
-  std::map<std::string, nft::SetInfo> sets;
-};
-
-// One Service that is dirty.
-struct Proxier::ServiceChange {
-  model::ServiceKey key;
-  const ServiceElements* before;
-  const ServiceElements* now;
-};
-
-// What is to be written, and what it refers to.
-struct Proxier::Difference {
-  std::vector<ServiceChange> services;
-  std::deque<plan::ServicePlan> plans;
-  std::deque<ServiceElements> elements;
-  std::vector<Element> node;
-  Changes changes;
-  AffinityJudge judge;
-};
-
 Result<std::unique_ptr<Proxier>> Proxier::open(Settings settings,
                                                std::shared_ptr<nft::Listeners> listeners) {
   auto conversation = TRY(kernel::netlink::Conversation::open(NETLINK_NETFILTER));
@@ -212,99 +123,26 @@ Result<SyncReport> Proxier::sync_all(const SyncRequest& request) {
     return plan_contents(basis_of(settings_, request.snapshot, report.warnings), settings_.options);
   });
   report.endpoints = wanted.account.endpoints();
-  const auto skeleton = TRY(timed(report.observe, [&] { return read_skeleton(); }));
-  const bool there =
-      !request.rewrite &&
-      TRY(timed(report.observe, [&] { return holds(skeleton, wanted, Look::Closely); }));
+  const auto skeleton =
+      TRY(timed(report.observe, [&] { return read_skeleton(conversation_, family()); }));
+  const bool there = !request.rewrite && TRY(timed(report.observe, [&] {
+    return holds(conversation_, skeleton, wanted, settings_.options, Look::Closely);
+  }));
   if (there) {
     remember_chains(skeleton, wanted.account);
     capacity_ = capacity_of(skeleton);
   } else {
-    if (believed && !TRY(holds(skeleton, *believed, Look::Briefly))) report.drift = 1;
+    if (believed &&
+        !TRY(holds(conversation_, skeleton, *believed, settings_.options, Look::Briefly)))
+      report.drift = 1;
     TRY(rewrite(wanted, report));
   }
   contents_ = std::move(wanted);
   note_idle_chains();
   // What was left by whoever wrote before us; without session affinity nobody looks there.
-  if (has_sticky_fronts()) sweep_affinity(judge_of_all(*contents_, !there), report);
+  if (has_sticky_fronts())
+    sweep_affinity(judge_of_all(*contents_, settings_.options, !there), report);
   return report;
-}
-
-Capacity Proxier::capacity_of(const Skeleton& skeleton) {
-  const auto size = [&](SetId map) { return skeleton.sets.at(std::string(name(map))).size; };
-  return {.endpoints = size(SetId::Endpoints),
-          .node_port_endpoints = size(SetId::NodePortEndpoints)};
-}
-
-Result<Proxier::Skeleton> Proxier::read_skeleton() {
-  nft::Reader reader(conversation_, family(), kTable);
-  Skeleton skeleton;
-  skeleton.table = TRY(reader.has_table());
-  if (!skeleton.table) return skeleton;
-  skeleton.flags = TRY(reader.table_flags());
-  for (auto& chain : TRY(reader.chains()))
-    skeleton.chains.emplace(std::move(chain.name), std::move(chain.hook));
-  for (auto& rule : TRY(reader.rules()))
-    skeleton.rules[rule.chain].push_back(std::move(rule.tag));
-  for (auto& set : TRY(reader.sets()))
-    skeleton.sets.emplace(set.name, std::move(set));
-  return skeleton;
-}
-
-// Has the table every set as we have it, and nothing that we would not have made?
-bool Proxier::is_ours(const Skeleton& skeleton) const {
-  if (!skeleton.table || skeleton.flags != 0) return false;
-  if (skeleton.sets.size() != sets_of(settings_.options).size()) return false;
-  for (const SetId set : sets_of(settings_.options)) {
-    const auto found = skeleton.sets.find(std::string(name(set)));
-    if (found == skeleton.sets.end() ||
-        !same_type(found->second, info_of(encode(set, family(), {}))))
-      return false;
-  }
-  std::map<std::string, std::optional<nft::Chain::Hook>> expected;
-  for (const auto& chain : static_chains(settings_.options))
-    expected.emplace(chain.name, encode(chain).hook);
-  for (const auto& [chain, hook] : skeleton.chains) {
-    const auto found = expected.find(chain);
-    if (found == expected.end() ? hook || !parse_target(chain) : !same_hook(hook, found->second))
-      return false;
-  }
-  return true;
-}
-
-Result<bool> Proxier::holds(const Skeleton& skeleton, const Contents& wanted, Look how) {
-  if (!is_ours(skeleton)) return false;
-  for (const auto& chain : all_chains(wanted.account)) {
-    std::vector<std::vector<uint8_t>> tags;
-    for (const auto& rule : chain.rules)
-      tags.push_back(tag_of(rule, family()));
-    const auto found = skeleton.rules.find(chain.name);
-    if (!skeleton.chains.contains(chain.name)) return false;
-    if (found == skeleton.rules.end() ? !tags.empty() : found->second != tags) return false;
-  }
-  nft::Reader reader(conversation_, family(), kTable);
-  for (const SetId set : sets_of(settings_.options)) {
-    const SetLayout& layout = layout_of(set);
-    // Packets fill some sets, and kernels differ in how they count ranges of one field.
-    const bool one_range = layout.interval && layout.key.size() == 1;
-    if (layout.dynamic || one_range || set == SetId::Fingerprint) continue;
-    const size_t expected = wanted.account.count(set);
-    const std::string set_name(layout.name);
-    auto count = skeleton.sets.at(set_name).count;
-    if (!count && how == Look::Closely && expected <= kMostToCount)
-      count = TRY(reader.count_elements(set_name));
-    if (count && *count != expected) return false;
-  }
-  const auto found = TRY(reader.elements(std::string(name(SetId::Fingerprint))));
-  const Element fingerprint = wanted.account.fingerprint().element();
-  return found.size() == 1 && std::ranges::equal(found.front().key, fingerprint.key.view());
-}
-
-std::vector<Chain> Proxier::all_chains(const Account& account) const {
-  auto chains = static_chains(settings_.options);
-  for (const auto& [target, uses] : account.targets())
-    chains.push_back(chain_of(target, settings_.options));
-  return chains;
 }
 
 // Chains that somebody left and nothing needs are deleted some time, whatever is in them.
@@ -323,8 +161,9 @@ void Proxier::remember_chains(const Skeleton& skeleton, const Account& account) 
 Result<> Proxier::rewrite(const Contents& wanted, SyncReport& report) {
   const Capacity capacity = capacity_for(wanted.account);
   for (int attempt = 1;; ++attempt) {
-    const auto skeleton = TRY(timed(report.observe, [&] { return read_skeleton(); }));
-    if (is_ours(skeleton)) {
+    const auto skeleton =
+        TRY(timed(report.observe, [&] { return read_skeleton(conversation_, family()); }));
+    if (is_ours(skeleton, settings_.options)) {
       chains_.clear();
       for (const auto& [chain, tags] : skeleton.rules)
         chains_.insert(chain);
@@ -334,9 +173,9 @@ Result<> Proxier::rewrite(const Contents& wanted, SyncReport& report) {
     report.chains = report.rules = 0;
     timed(report.render, [&] {
       clear_table(batch, skeleton, capacity);
-      for (const auto& chain : all_chains(wanted.account))
+      for (const auto& chain : all_chains(wanted.account, settings_.options))
         batch.add_chain(encode(chain));
-      for (const auto& chain : all_chains(wanted.account))
+      for (const auto& chain : all_chains(wanted.account, settings_.options))
         add_rules(batch, chain, report);
       add_all_elements(batch, wanted);
     });
@@ -348,7 +187,7 @@ Result<> Proxier::rewrite(const Contents& wanted, SyncReport& report) {
   }
   report.elements = wanted.account.total();
   capacity_ = capacity;
-  const auto skeleton = TRY(read_skeleton());
+  const auto skeleton = TRY(read_skeleton(conversation_, family()));
   remember_chains(skeleton, wanted.account);
   return {};
 }
@@ -361,13 +200,13 @@ Result<> Proxier::commit_silently(Batch& batch, const Contents& wanted) {
   }
   if (TRY(nft::generation(conversation_)) == before + 1) return {};
   // Somebody was there at the same time, unheard: the other family, most likely.
-  const auto skeleton = TRY(read_skeleton());
-  if (TRY(holds(skeleton, wanted, Look::Briefly))) return {};
+  const auto skeleton = TRY(read_skeleton(conversation_, family()));
+  if (TRY(holds(conversation_, skeleton, wanted, settings_.options, Look::Briefly))) return {};
   return base::fail(ErrorCode::Busy, "write the table: somebody changed it meanwhile");
 }
 
 void Proxier::clear_table(Batch& batch, const Skeleton& skeleton, const Capacity& capacity) const {
-  const bool ours = is_ours(skeleton);
+  const bool ours = is_ours(skeleton, settings_.options);
   if (skeleton.table && !ours) batch.delete_table();
   batch.add_table(kTableComment);
   if (ours) batch.flush_all_chains();
@@ -407,8 +246,10 @@ Result<SyncReport> Proxier::sync_some(const SyncRequest& request) {
   SyncReport report;
   delete_idle_chains(report);
   const Fingerprint before = contents_->account.fingerprint();
-  Difference difference{.judge = AffinityJudge(family(), false)};
-  timed(report.plan, [&] { compare(request, difference); });
+  Difference difference(family());
+  timed(report.plan, [&] {
+    compare(*contents_, request.snapshot, request.dirty, settings_.options, difference);
+  });
   report.endpoints = contents_->account.endpoints();
   const auto fits = [&](SetId map, uint32_t room) { return contents_->account.count(map) <= room; };
   if (!fits(SetId::Endpoints, capacity_.endpoints) ||
@@ -421,95 +262,11 @@ Result<SyncReport> Proxier::sync_some(const SyncRequest& request) {
   TRY(write(difference, before, report));
   note_idle_chains();
   if (owed) {
-    sweep_affinity(judge_of_all(*contents_, false), report);
+    sweep_affinity(judge_of_all(*contents_, settings_.options, false), report);
   } else if (affinity_owed_) {
     sweep_affinity(difference.judge, report);
   }
   return report;
-}
-
-void Proxier::compare(const SyncRequest& request, Difference& difference) {
-  for (const auto& key : request.dirty.services) {
-    difference.services.push_back(
-        {.key = key,
-         .before = &render(contents_->basis.snapshot->services, key, difference),
-         .now = &render(request.snapshot->services, key, difference)});
-  }
-  // Who has a front end is known only until it is taken away.
-  std::vector<std::pair<const ServiceChange*, const Front*>> sticky;
-  for (const auto& service : difference.services) {
-    for (const auto& front : service.before->fronts) {
-      if (contents_->ledger.owns(front) && is_sticky(service.before->of(front)))
-        sticky.emplace_back(&service, &front);
-    }
-  }
-  change_ledger(request, difference);
-  for (const auto& [service, front] : sticky)
-    judge_front(service->before->of(*front), find_owned(*service->now, front->id), front->id,
-                difference.judge);
-  for (const auto& service : difference.services) {
-    for (const auto& front : service.now->fronts) {
-      // Taken from another Service, perhaps with its entries.
-      if (contents_->ledger.is_contested(front.id) && contents_->ledger.owns(front))
-        difference.judge.add(front.id, service.now->of(front));
-    }
-  }
-  exchange_node_elements(request, difference);
-  contents_->basis.snapshot = request.snapshot;
-  difference.changes.for_each([&](const Changes::Change& change) {
-    if (change.before) contents_->account.remove(*change.before);
-    if (change.now) contents_->account.add(*change.now);
-  });
-}
-
-const ServiceElements& Proxier::render(const model::ServiceMap& services,
-                                       const model::ServiceKey& key, Difference& difference) const {
-  auto& elements = difference.elements.emplace_back();
-  if (const auto entry = services.find(key); entry != nullptr) {
-    difference.plans.push_back(plan::compile_service(*entry, contents_->basis.context));
-    render_service(difference.plans.back(), elements);
-  }
-  return elements;
-}
-
-void Proxier::change_ledger(const SyncRequest& request, Difference& difference) {
-  Ledger& ledger = contents_->ledger;
-  const model::ServiceMap& services = request.snapshot->services;
-  const Ledger::Sink go = [&](const Element& element) { difference.changes.minus(element); };
-  const Ledger::Sink come = [&](const Element& element) { difference.changes.plus(element); };
-  const Ledger::Others others{
-      .find = [&](uint64_t owner) { return find_owner(services, owner); },
-      .elements = [&](const model::ServiceKey& key) -> const ServiceElements& {
-        return render(services, key, difference);
-      }};
-  for (const auto& service : difference.services)
-    ledger.remove(service.key, *service.before, go);
-  for (const auto& heir : ledger.take_heirs()) {
-    const auto& elements = others.elements(heir.service);
-    const auto front = std::ranges::find(elements.fronts, heir.front, &Front::id);
-    CHECK(front != elements.fronts.end());
-    ledger.add_front(*front, elements, come);
-  }
-  for (const auto& service : difference.services)
-    ledger.add(service.key, *service.now, come, go, others);
-}
-
-// Nothing if another Service has it now, or none.
-std::span<const Element> Proxier::find_owned(const ServiceElements& elements,
-                                             const FrontEnd& id) const {
-  const auto front = std::ranges::find(elements.fronts, id, &Front::id);
-  if (front == elements.fronts.end() || !contents_->ledger.owns(*front)) return {};
-  return elements.of(*front);
-}
-
-void Proxier::exchange_node_elements(const SyncRequest& request, Difference& difference) {
-  Basis& basis = contents_->basis;
-  difference.node = std::exchange(basis.node, render_node(settings_.options, basis.node_ports,
-                                                          request.snapshot->service_cidrs));
-  for (const auto& element : difference.node)
-    difference.changes.minus(element);
-  for (const auto& element : basis.node)
-    difference.changes.plus(element);
 }
 
 Result<> Proxier::write(const Difference& difference, const Fingerprint& before,
@@ -594,18 +351,6 @@ void Proxier::delete_idle_chains(SyncReport& report) {
   report.chains += doomed.size();
 }
 
-// `rewritten`: it is not known what was there before.
-AffinityJudge Proxier::judge_of_all(const Contents& contents, bool rewritten) const {
-  AffinityJudge judge(family(), true);
-  for_each_front(contents, [&](const Front& front, std::span<const Element> elements) {
-    if (!is_sticky(elements)) return;
-    const bool local_only = rewritten && is_local(elements);
-    judge.add(front.id, elements,
-              local_only ? AffinityJudge::Lists::LocalOnly : AffinityJudge::Lists::Both);
-  });
-  return judge;
-}
-
 void Proxier::sweep_affinity(const AffinityJudge& judge, SyncReport& report) {
   affinity_owed_ = true;
   const auto done = timed(report.commit, [&] { return try_sweep(judge); });
@@ -647,10 +392,10 @@ bool Proxier::has_sticky_fronts() const {
 bool Proxier::flushed(bool /*thorough*/) {
   if (!contents_) return false;
   if (affinity_owed_ && has_sticky_fronts())
-    affinity_owed_ = !try_sweep(judge_of_all(*contents_, false));
-  const auto skeleton = read_skeleton();
+    affinity_owed_ = !try_sweep(judge_of_all(*contents_, settings_.options, false));
+  const auto skeleton = read_skeleton(conversation_, family());
   if (!skeleton) return false;
-  const auto there = holds(*skeleton, *contents_, Look::Briefly);
+  const auto there = holds(conversation_, *skeleton, *contents_, settings_.options, Look::Briefly);
   if (there && !*there) return true;
   const auto ips = node_port_ips(settings_);
   return ips && *ips != contents_->basis.node_ports;

@@ -13,10 +13,11 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/nftables/affinity.h"
 #include "backend/nftables/contents.h"
+#include "backend/nftables/difference.h"
 #include "backend/nftables/elements.h"
 #include "backend/nftables/layout.h"
+#include "backend/nftables/skeleton.h"
 #include "base/result.h"
 #include "kernel/netlink.h"
 #include "kernel/nf_tables.h"
@@ -58,24 +59,13 @@ class Proxier : public backend::Backend {
   using Clock = std::chrono::steady_clock;
   using Batch = kernel::nf_tables::Batch;
 
-  // Chains, rules and sets that the kernel has; no elements.
-  struct Skeleton;
-
   Proxier(Settings settings, std::shared_ptr<kernel::nf_tables::Listeners> listeners,
           kernel::netlink::Conversation conversation);
 
   base::Result<backend::SyncReport> sync_all(const backend::SyncRequest& request);
   base::Result<backend::SyncReport> sync_some(const backend::SyncRequest& request);
 
-  base::Result<Skeleton> read_skeleton();
-  bool is_ours(const Skeleton& skeleton) const;
-  static Capacity capacity_of(const Skeleton& skeleton);
-  // Is all of it there? Elements are not read but counted: where the kernel tells their number or, looking closely,
-  // where they are few.
-  enum class Look : uint8_t { Briefly, Closely };
-  base::Result<bool> holds(const Skeleton& skeleton, const Contents& wanted, Look how);
   void remember_chains(const Skeleton& skeleton, const Account& account);
-  std::vector<Chain> all_chains(const Account& account) const;
 
   // Everything anew, in one transaction.
   base::Result<> rewrite(const Contents& wanted, backend::SyncReport& report);
@@ -86,15 +76,6 @@ class Proxier : public backend::Backend {
   void add_all_elements(Batch& batch, const Contents& wanted) const;
   void add_rules(Batch& batch, const Chain& chain, backend::SyncReport& report) const;
 
-  struct ServiceChange;
-  struct Difference;
-  // Changes the ledger to what the Services that are dirty are now, and tells what that changes.
-  void compare(const backend::SyncRequest& request, Difference& difference);
-  const ServiceElements& render(const model::ServiceMap& services, const model::ServiceKey& key,
-                                Difference& difference) const;
-  void change_ledger(const backend::SyncRequest& request, Difference& difference);
-  std::span<const Element> find_owned(const ServiceElements& elements, const FrontEnd& id) const;
-  void exchange_node_elements(const backend::SyncRequest& request, Difference& difference);
   base::Result<> write(const Difference& difference, const Fingerprint& before,
                        backend::SyncReport& report);
 
@@ -104,7 +85,6 @@ class Proxier : public backend::Backend {
   void note_idle_chains();
   void delete_idle_chains(backend::SyncReport& report);
 
-  AffinityJudge judge_of_all(const Contents& contents, bool rewritten) const;
   bool has_sticky_fronts() const;
   void sweep_affinity(const AffinityJudge& judge, backend::SyncReport& report);
   base::Result<> try_sweep(const AffinityJudge& judge);
