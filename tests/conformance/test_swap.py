@@ -7,6 +7,7 @@ import controlplane
 import lab
 import pytest
 import sandbox
+from lab import objects
 from node import METRICS_PORT, SYNCS
 from webload import PODS, SERVING, undisturbed, web, web_flows, web_slices
 
@@ -15,6 +16,8 @@ class Place:
     """A node with pods behind a Service, and one proxy at a time."""
 
     def __init__(self, plane):
+        self._plane = plane
+        self._changes = 0
         self._source = controlplane.Source(plane.kubeconfig("kube-proxy"))
         self.cluster = lab.Cluster("kpw", nodes={"node1": "zone-a"}, outsiders={"ext1": "node1"},
                                    pods=dict.fromkeys(("client1", *PODS), "node1"))
@@ -59,6 +62,24 @@ class Place:
         return {rule: int(count) for text in dumps
                 for count, rule in re.findall(r"^\[(\d+):\d+\] (-A KUBE-(?:SVC|SVL|EXT|FW|SEP)-.*)$", text, re.MULTILINE)}
 
+    def change(self):
+        """Gives both families of the proxy something to sync."""
+        self._changes += 1
+        self._plane.put(objects.service("other", ("10.96.1.2", "fd00:10:96::1:2"), [objects.port(self._changes)]))
+
+    def table(self, family):
+        """Mode nftables: the table as people see it."""
+        return lab.Mode("nftables").run(self.cluster, "node1", ["nft", "list", "table", family, "kube-proxy"])
+
+    def chains(self):
+        """The chains of both families, and what is in them."""
+        return [(name, rules.split("\n")[:-1]) for family in ("ip", "ip6")
+                for name, rules in re.findall(r"^\tchain (\S+) {\n(.*?)^\t}$", self.table(family), re.MULTILINE | re.DOTALL)]
+
+    def rules_of(self, whose):
+        """What is in those chains that only one of the two proxies has."""
+        return [rule for name, rules in self.chains() if whose.match(name) for rule in rules]
+
     def compare(self, rules, mode):
         """How the rules differ from those of an earlier time."""
         found = []
@@ -101,8 +122,65 @@ def test_a_swap_in_the_same_mode_is_not_noticed(place, binaries, variant):
         undisturbed(traffic.report())
 
 
-@pytest.mark.parametrize(("first", "then"), [(("original", "nftables"), ("ours", "iptables")),
-                                             (("ours", "iptables"), ("original", "nftables"))])
+# Chains that one of the two has and the other has not: ours for a kind of front ends, the original's for a Service.
+OURS = re.compile(r"(nodeport/)?(endpoints|masquerade|local)/")
+ORIGINALS = re.compile(r"(service|external|endpoint)-[A-Z0-9]+-")
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_swap_in_mode_nftables_is_not_noticed(place, binaries, end):
+    mode = lab.Mode("nftables")
+    place.start(binaries["original"], mode)
+    with lab.Traffic(place.cluster, web_flows(place.cluster)) as traffic:
+        traffic.wait_answers()
+        for who, new, old in (("ours", OURS, ORIGINALS), ("original", ORIGINALS, OURS)) * 2:
+            getattr(place.daemon, end)()
+            place.start(binaries[who], mode)
+            traffic.wait_answers()
+            assert place.rules_of(new)
+            assert place.rules_of(old) == []
+            undisturbed(traffic.report())
+
+
+def test_the_original_deletes_our_chains_in_mode_nftables(place, binaries):
+    """It takes them for those of Services that are gone: it empties them at its first sync, and deletes them in one that comes more than
+    a second after the one before."""
+    mode = lab.Mode("nftables")
+    place.start(binaries["ours"], mode)
+    place.daemon.stop()
+    place.start(binaries["original"], mode)
+
+    def gone():
+        place.change()
+        return not any(OURS.match(name) for name, _ in place.chains())
+
+    lab.wait_for(gone, "our chains go", 60, every=1.5)
+
+
+def test_ours_does_not_depend_on_what_the_original_has_left_in_mode_nftables(place, binaries):
+    mode = lab.Mode("nftables")
+    place.start(binaries["ours"], mode)
+
+    def look():
+        """The kernel has no order of elements."""
+        sets = {family: sorted(map(str.strip, re.split(r"[,{}\n]", place.table(family).partition("\tchain ")[0]))) for family in ("ip", "ip6")}
+        return sets, sorted(chain for chain in place.chains() if not ORIGINALS.match(chain[0]))
+
+    fresh = look()
+    place.daemon.stop()
+    place.start(binaries["original"], mode)
+    place.daemon.stop()
+    place.start(binaries["ours"], mode)
+    assert look() == fresh
+    assert place.rules_of(ORIGINALS) == []
+
+
+SWITCHES = [(("original", "nftables"), ("ours", "iptables")), (("ours", "iptables"), ("original", "nftables")),
+            (("original", "iptables"), ("ours", "nftables")), (("ours", "nftables"), ("original", "iptables")),
+            (("ours", "iptables"), ("ours", "nftables")), (("ours", "nftables"), ("ours", "iptables"))]
+
+
+@pytest.mark.parametrize(("first", "then"), SWITCHES, ids=["-".join((*first, *then)) for first, then in SWITCHES])
 def test_a_switch_of_modes_takes_a_time_that_is_told(place, binaries, first, then, capsys):
     place.start(binaries[first[0]], lab.Mode(first[1]))
     flows = [dataclasses.replace(flow, timeout=0.2) for flow in web_flows(place.cluster)]

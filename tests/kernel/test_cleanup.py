@@ -8,6 +8,7 @@ import pytest
 import sandbox as boxes
 from test_apply import WEB
 from test_daemon import Daemon, wait_until
+from test_nftables_daemon import NFTABLES, table
 
 # All that --cleanup leaves of ours. Besides, it leaves sysctls and nfacct counters.
 STAYS = {
@@ -215,8 +216,61 @@ def test_mode_iptables_removes_the_tables_of_mode_nftables_when_it_starts(box, r
     assert ":KUBE-IPVS-FILTER -" in after["iptables"]
 
 
+@pytest.fixture
+def nftables_daemon(box):
+    """The same of mode nftables."""
+    made = Daemon(box, config=NFTABLES)
+    try:
+        made.write("web.yaml", WEB)
+        wait_until(lambda: "10.96.0.10" in table(box), f"the Service in the table; log:\n{made.log()}")
+        made.wait_for_log('"Synced rules" ipFamily="IPv6"')
+        yield made
+    finally:
+        made.stop(signal.SIGKILL)
+
+
+def test_cleanup_removes_the_tables_of_mode_nftables_whole(box, request):
+    make_foreign(box)
+    foreign = dumps(box)
+    request.getfixturevalue("nftables_daemon").stop()
+    assert {f"table {family} kube-proxy" for family in ("ip", "ip6")} <= set(succeed(box, "nft", "list", "tables").splitlines())
+    for _ in range(2):
+        done = box.proxy("--cleanup")
+        assert (done.returncode, complaints(done)) == (0, [])
+        assert dumps(box) == foreign
+
+
+def test_mode_iptables_and_mode_nftables_remove_each_others_rules(box, request):
+    """Each after its first sync: nothing is missing in between, and what others have stays."""
+    make_foreign(box)
+    foreign = dumps(box)
+    request.getfixturevalue("daemon").stop()
+    nftables = request.getfixturevalue("nftables_daemon")
+
+    def only(mode):
+        now = dumps(box)
+        ours = {"iptables": any(line.startswith(":KUBE-SERVICES") for line in now["iptables"] + now["ip6tables"]),
+                "nftables": any(" kube-proxy {" in line for line in now["nft"] if line not in foreign["nft"])}
+        return [name for name, there in ours.items() if there] == [mode]
+
+    wait_until(lambda: only("nftables"), f"the rules of mode iptables to go; log:\n{nftables.log()}")
+    nftables.stop()
+    again = Daemon(box)
+    try:
+        again.wait_for_rule("10.96.0.10/32")
+        wait_until(lambda: only("iptables"), f"the tables of mode nftables to go; log:\n{again.log()}")
+    finally:
+        again.stop(signal.SIGKILL)
+    after = dumps(box)
+    assert after["nft"] == foreign["nft"]
+    assert after["ipset"] == foreign["ipset"]
+    assert [line for line in foreign["iptables"] if line not in after["iptables"]] == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_daemon_at_once_and_everything_stays(box, daemon, number):
+@pytest.mark.parametrize("mode", ["daemon", "nftables_daemon"], ids=["iptables", "nftables"])
+def test_a_signal_ends_the_daemon_at_once_and_everything_stays(box, request, mode, number):
+    proxy = request.getfixturevalue(mode)
     before = dumps(box)
-    assert daemon.stop(number) == -number
+    assert proxy.stop(number) == -number
     assert dumps(box) == before

@@ -20,6 +20,7 @@ SCENE = pytest.StashKey()
 
 def pytest_addoption(parser):
     group = parser.getgroup("restart")
+    group.addoption("--mode", choices=["iptables", "nftables"], default="iptables", help="of the proxy")
     group.addoption("--variant", choices=["nft", "legacy"], default="nft", help="which iptables is behind the name")
     group.addoption("--seed", type=int, default=0, help="of the random moments; 0 draws one, and prints it")
     group.addoption("--rounds", type=int, default=6, help="how often the proxy is ended at a random moment")
@@ -44,8 +45,13 @@ def variant(request):
 
 
 @pytest.fixture
-def scene(request, variant):
-    with Scene(sandbox.BINARY, lab.Mode("iptables", variant)) as made:
+def mode(request, variant):
+    return lab.Mode(request.config.getoption("--mode"), variant)
+
+
+@pytest.fixture
+def scene(request, mode):
+    with Scene(sandbox.BINARY, mode) as made:
         request.node.stash[SCENE] = made
         yield made
 

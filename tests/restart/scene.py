@@ -5,7 +5,7 @@ import re
 
 import lab
 import sandbox
-from lab import conntrack, objects
+from lab import conntrack, nftables, objects
 from webload import PODS, SERVING, web, web_flows, web_slices
 
 MARKER_PORT = 7000
@@ -13,11 +13,89 @@ PROTOCOLS = {"tcp": 6, "udp": 17}
 SYNCED = '"Synced rules"'
 
 
+class Xtables:
+    """The rules of mode iptables, in the kernel of the node."""
+
+    def __init__(self, scene):
+        self._scene = scene
+
+    def look(self):
+        """What untouched() compares with."""
+        return self._rules(), self._packets()
+
+    def untouched(self, before):
+        """Nothing was written since, not even what was there already."""
+        rules, packets = before
+        return self._rules() == rules and all(after >= then for then, after in zip(packets, self._packets(), strict=True))
+
+    def differences(self):
+        """How the rules differ from those that a single apply makes in an empty kernel."""
+        with sandbox.sandbox(self._scene.mode.variant) as fresh:
+            done = fresh.proxy("apply", "-f", self._scene.manifests.folder, "--config", self._scene.daemon.config_file)
+            assert done.returncode == 0, done.stderr
+            found = []
+            for family in sandbox.FAMILIES:
+                expected = fresh.file(f"expected-{family}.txt", fresh.save(family))
+                found.append(sandbox.same_rules(expected, self._dump(family), fresh.folder))
+        return [one for one in found if one != "same"]
+
+    def is_empty(self):
+        """Nothing of this mode's is there."""
+        return not any("KUBE-SERVICES" in self._dump(family) for family in sandbox.FAMILIES)
+
+    def _dump(self, family, *options):
+        return self._scene.mode.run(self._scene.cluster, "node1", [f"{sandbox.FAMILIES[family]}-save", *options])
+
+    def _rules(self):
+        """The rules of both families, byte for byte but for comments and counters."""
+        return {family: [re.sub(r" \[\d+:\d+\]$", "", line) for line in self._dump(family).splitlines() if line[:1] != "#"]
+                for family in sandbox.FAMILIES}
+
+    def _packets(self):
+        """How many packets each rule has seen, in the order of the rules. One that is written anew begins at zero."""
+        return [int(count) for family in sandbox.FAMILIES
+                for count in re.findall(r"^\[(\d+):\d+\] ", self._dump(family, "-c"), re.MULTILINE)]
+
+
+class Nftables:
+    """The tables of mode nftables, in the kernel of the node."""
+
+    def __init__(self, scene):
+        self._scene = scene
+
+    def look(self):
+        return nftables.generation(self._scene.cluster["node1"].netns), [self._list(family) for family in ("ip", "ip6")]
+
+    def untouched(self, before):
+        return self.look() == before
+
+    def differences(self):
+        """What `kube-proxy diff` says on the node."""
+        done = self._scene.cluster.run("node1", [sandbox.BINARY, "diff", "-f", str(self._scene.manifests.folder), "--config",
+                                                 str(self._scene.daemon.config_file)])
+        return [] if done.returncode == 0 else [done.stdout + done.stderr]
+
+    def is_empty(self):
+        return " kube-proxy\n" not in self._run("list", "tables")
+
+    def _list(self, family):
+        """With the numbers that the kernel has given to everything."""
+        return self._run("-a", "list", "table", family, "kube-proxy")
+
+    def _run(self, *argv):
+        return self._scene.mode.run(self._scene.cluster, "node1", ["nft", *argv])
+
+
+KERNELS = {"iptables": Xtables, "nftables": Nftables}
+
+
 class Scene:
     """The node `node1`; the proxy runs and has synced. Everything goes with close()."""
 
     def __init__(self, binary, mode):
         self.mode = mode
+        self.kernel = KERNELS[mode.name](self)
+        self._binary = binary
         self.cluster = lab.Cluster("kpr", nodes={"node1": "zone-a"}, outsiders={"ext1": "node1"},
                                    pods=dict.fromkeys(("client1", *PODS, "web2a", "web2b"), "node1"))
         try:
@@ -67,7 +145,17 @@ class Scene:
         self.daemon.start()
         self.wait_synced()
 
-    def wait_synced(self, seconds=60.0):
+    def switch(self, mode):
+        """Ends the proxy, starts it in another mode, and waits for its first sync. Returns what the old one has left."""
+        left = self.kernel
+        self.daemon.stop()
+        self.daemon.log.unlink()
+        self.mode, self.kernel = mode, KERNELS[mode.name](self)
+        self.daemon = lab.Daemon(self.cluster, "node1", self._binary, self.manifests, mode)
+        self.wait_synced()
+        return left
+
+    def wait_synced(self, seconds=120.0):
         """Waits until both families of the running proxy have synced."""
         lab.wait_for(self.synced, f"both families have synced: {self.daemon.log_text()[-2000:]}", seconds)
 
@@ -78,9 +166,9 @@ class Scene:
         return all(re.search(f'{SYNCED} ipFamily="{family}"', text) for family in ("IPv4", "IPv6"))
 
     def written(self):
-        """How many chains and rules the running proxy has written since it started."""
+        """How many chains, rules and elements the running proxy has written since it started."""
         lines = [line for line in self.daemon.log_text().splitlines() if SYNCED in line]
-        return sum(int(count) for line in lines for count in re.findall(r" (?:chains|rules)=(\d+)", line))
+        return sum(int(count) for line in lines for count in re.findall(r" (?:chains|rules|elements)=(\d+)", line))
 
     def filler(self, count, turn=0):
         """Makes the folder hold so many other Services too; each turn gives all of them other endpoints."""
@@ -96,32 +184,8 @@ class Scene:
 
     # The kernel
 
-    def dump(self, family, *options):
-        return self.mode.run(self.cluster, "node1", [f"{sandbox.FAMILIES[family]}-save", *options])
-
-    def rules(self):
-        """The rules of both families, byte for byte but for comments and counters."""
-        return {family: [re.sub(r" \[\d+:\d+\]$", "", line) for line in self.dump(family).splitlines() if line[:1] != "#"]
-                for family in sandbox.FAMILIES}
-
-    def packets(self):
-        """How many packets each rule has seen, in the order of the rules."""
-        return [int(count) for family in sandbox.FAMILIES
-                for count in re.findall(r"^\[(\d+):\d+\] ", self.dump(family, "-c"), re.MULTILINE)]
-
     def stream_entries(self):
         """The connection tracking entries of the streams, with their ids."""
         wanted = {(PROTOCOLS[flow.proto], flow.address, flow.port) for flow in web_flows(self.cluster) if flow.kind == "stream"}
         return {key: entry for key, entry in conntrack.entries(self.cluster["node1"].netns).items()
                 if (key[0], *key[3:]) in wanted}
-
-    def differences(self):
-        """How the rules differ from those that a single apply makes in an empty kernel."""
-        with sandbox.sandbox(self.mode.variant) as fresh:
-            done = fresh.proxy("apply", "-f", self.manifests.folder, "--config", self.daemon.config_file)
-            assert done.returncode == 0, done.stderr
-            found = []
-            for family in sandbox.FAMILIES:
-                expected = fresh.file(f"expected-{family}.txt", fresh.save(family))
-                found.append(sandbox.same_rules(expected, self.dump(family), fresh.folder))
-        return [one for one in found if one != "same"]

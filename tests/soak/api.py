@@ -28,6 +28,11 @@ class Server(fake_api.FakeApi):
     def delete(self, key):
         self._publish("DELETED", key, self._held[key])
 
+    def watched(self):
+        """Whether somebody watches every resource."""
+        with self._lock:
+            return {resource for resource, _ in self._watches} == set(fake_api.KINDS)
+
     def _publish(self, kind, key, one):
         resource = RESOURCES[key[0]]
         with self._lock:
@@ -42,16 +47,21 @@ class Server(fake_api.FakeApi):
                     connection.sendall(data)
 
     def _answer(self, connection, method, resource, query):
-        goes_on = "watch" in query and "sendInitialEvents" not in query
-        if goes_on and int(query.get("resourceVersion") or 0) < self._changed[resource]:
-            connection.sendall(b"HTTP/1.1 410 Gone\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(GONE) + GONE)
+        if method == "GET" and "watch" in query:
+            from_version = None if "sendInitialEvents" in query else int(query.get("resourceVersion") or 0)
+            self._tell_changes(connection, resource, from_version)
         else:
-            super()._answer(connection, method, resource, query)
+            with self._lock:  # a list is of the version that it says
+                super()._answer(connection, method, resource, query)
 
-    def _watch(self, connection, resource, with_state):
-        with self._lock:  # no change between the state and the changes
+    def _tell_changes(self, connection, resource, from_version):
+        """From that version on, which must be the present one; without a version after all that is there."""
+        with self._lock:  # no change between what is known and what will be told
+            if from_version is not None and from_version < self._changed[resource]:
+                connection.sendall(b"HTTP/1.1 410 Gone\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(GONE) + GONE)
+                return
             connection.sendall(fake_api.HEAD)
-            if with_state:
+            if from_version is None:
                 events = [fake_api.event("ADDED", one) for one in self._items(resource)]
                 events.append(fake_api.bookmark(resource, self._version, True))
                 connection.sendall(b"".join(map(fake_api.chunk, events)))

@@ -2,10 +2,10 @@
 
 import os
 import pathlib
-import subprocess
 
 import lab
 from api import ApiObjects
+from faults import Faults
 from lab import objects
 
 PODS = ("web1a", "web1b", "web1c")
@@ -18,16 +18,12 @@ WEB_PORTS = [objects.port(80, "TCP", "tcp"), objects.port(80, "UDP", "udp")]
 WEB_POD_PORTS = [objects.port(8080, "TCP", "tcp"), objects.port(8080, "UDP", "udp")]
 
 
-def compile_faults(folder):
-    """Builds the library of faults.c."""
-    library = pathlib.Path(folder) / "faults.so"
-    source = pathlib.Path(__file__).with_name("faults.c")
-    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
-    return library
-
-
 def probed_ip(number):
     return f"10.96.2.{number + 1}"
+
+
+def probes(number, proto):
+    return lab.Flow("probes", "client1", proto, probed_ip(number), 80, pause=0.02, timeout=5.0, own_ports=True)
 
 
 def filler(number, endpoints):
@@ -42,7 +38,7 @@ class Daemon(lab.Daemon):
     """A proxy that faults.c can do something to."""
 
     def __init__(self, cluster, binary, source, mode, faults):
-        self._environment = {"LD_PRELOAD": str(compile_faults(cluster.state)), "KP_FAULTS": str(faults)}
+        self._environment = faults.environment
         super().__init__(cluster, "node1", binary, source, mode)
 
     def launch(self, argv, env=None):
@@ -61,8 +57,8 @@ class Ground:
     """The Services `steady` never change, and long-lived streams go to them; those called `probed` always have some
     healthy pod, and get a new connection all the time; the fillers come and go."""
 
-    def __init__(self, binary, variant, source="manifests"):
-        self.mode = lab.Mode("iptables", variant)
+    def __init__(self, binary, mode, source="manifests"):
+        self.mode = mode
         self.binary = os.path.abspath(binary)
         self.cluster = lab.Cluster("kpk", nodes={"node1": "zone-a"}, outsiders={"ext1": "node1"},
                                    pods=dict.fromkeys(("client1", *PODS), "node1"))
@@ -80,15 +76,14 @@ class Ground:
             self.cluster.serve(pod, tcp=[8080], udp=[8080], echo=[9000])
         self.cluster.serve("client1", tcp=[MARKER_PORT])
         self.cluster.wait_serving()
-        self.faults = self.cluster.state / "faults"
-        self.faults.mkdir()
+        self.faults = Faults(self.cluster.state)
         folder = self.cluster.state / "manifests"
         self.manifests = ApiObjects(self.cluster, folder) if source == "api" else lab.Manifests(folder)
         self.manifests.put(*self.cluster.node_objects(), *self._steady())
         self.settle()
         self.daemon = Daemon(self.cluster, self.binary, self.manifests, self.mode, self.faults)
         self.marker = lab.Marker(self.cluster, self.manifests, "client1", MARKER_PORT)
-        self.wait_taken_up(60)
+        self.wait_taken_up()
         self.traffic = lab.Traffic(self.cluster, self._flows())
         self.traffic.wait_answers()
 
@@ -102,9 +97,7 @@ class Ground:
         ends = [("client1", STEADY_IPS[0], 9000), ("client1", STEADY_IPS[1], 9000), ("ext1", STEADY_BALANCER, 9000),
                 ("ext1", self.cluster.address("node1"), 30090)]
         streams = [lab.Flow("stream", *end[:1], proto, *end[1:], pause=0.02, timeout=5.0) for end in ends for proto in ("tcp", "udp")]
-        probes = [lab.Flow("probes", "client1", proto, probed_ip(number), 80, pause=0.02, timeout=5.0, own_ports=True)
-                  for number in range(PROBED) for proto in ("tcp", "udp")]
-        return streams + probes
+        return streams + [probes(number, proto) for number in range(PROBED) for proto in ("tcp", "udp")]
 
     # The objects
 
@@ -123,9 +116,14 @@ class Ground:
 
     # The proxy
 
-    def wait_taken_up(self, seconds=20.0):
+    def wait_taken_up(self):
         """Waits until everything that was written so far is in the kernel."""
-        self.marker.wait(["node1"], seconds, [self.daemon])
+        self.marker.wait(["node1"], daemons=[self.daemon])
+
+    def wait_watched(self):
+        """Waits until an API server, if there is one, is listened to."""
+        if isinstance(self.manifests, ApiObjects):
+            lab.wait_for(self.manifests.server.watched, "every resource is watched", 60)
 
     def differences(self):
         """What `kube-proxy diff` says: nothing when the kernel equals the plan."""

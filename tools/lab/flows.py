@@ -10,6 +10,8 @@ requests one after the other, each by a connection of its own. `pause` is the ti
 they take their source ports in turn from a wide range.
 
 A line on standard input is answered with one line of JSON: a record for each flow. The end of the input ends all flows.
+TCP segments that were sent again are counted; those of a time in which the machine stood still (stalls.py) are counted
+apart, as "late": nothing was lost.
 """
 
 import collections
@@ -25,6 +27,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from lab import client, netns  # noqa: E402
+from lab.stalls import Stalls, stood_still  # noqa: E402
 
 KEPT_FAILURES = 20_000
 OWN_PORTS = range(10_000, 60_000)
@@ -42,7 +45,7 @@ class Record:
         self.failures = []  # the first of them: (begun, ended, what)
         self.pods = collections.Counter()  # who answered how often
         self.moves = 0  # how often a stream was answered by another pod than before
-        self.retransmitted = 0  # TCP segments of streams
+        self.retransmissions = []  # of TCP streams: (begun, ended, segments)
         self.longest_gap_s = 0.0  # between two answers
         self._last_answer = None
 
@@ -59,7 +62,8 @@ class Record:
             self.failures.append((begun, time.monotonic(), what))
 
     def public(self):
-        return {key: value for key, value in vars(self).items() if not key.startswith("_")}
+        told = {key: value for key, value in vars(self).items() if not key.startswith("_")}
+        return {**told, "retransmissions": list(self.retransmissions)}  # it may grow
 
 
 class Stream:
@@ -71,6 +75,8 @@ class Stream:
         self._space = netns.Space(flow["netns"])
         self._number = 0
         self._pod = None
+        self._retransmitted = 0  # by the connection that is open, when we looked
+        self._looked = 0.0
 
     def run(self):
         while True:
@@ -87,6 +93,7 @@ class Stream:
 
     def _connect(self):
         flow = self._flow
+        self._retransmitted, self._looked = 0, time.monotonic()
         family = socket.AF_INET6 if ":" in flow["address"] else socket.AF_INET
         kind = socket.SOCK_STREAM if flow["proto"] == "tcp" else socket.SOCK_DGRAM
         sock = self._space.socket(family, kind)
@@ -121,9 +128,11 @@ class Stream:
         self._record.answered(pod.decode())
 
     def _count_retransmissions(self, sock):
-        if self._number % 20 == 0:
-            info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TOTAL_RETRANS + 4)
-            self._record.retransmitted = max(self._record.retransmitted, int.from_bytes(info[TOTAL_RETRANS:], sys.byteorder))
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TOTAL_RETRANS + 4)
+        total, now = int.from_bytes(info[TOTAL_RETRANS:], sys.byteorder), time.monotonic()
+        if total > self._retransmitted:
+            self._record.retransmissions.append((self._looked, now, total - self._retransmitted))
+        self._retransmitted, self._looked = total, now
 
 
 class Probes:
@@ -153,7 +162,19 @@ class Probes:
             time.sleep(flow["pause"])
 
 
+def report(records, stalls):
+    """The records, with the retransmissions counted: those that are the machine's own doing apart."""
+    told = [record.public() for record in records]
+    known = stalls.so_far()  # asked last, so that nothing is told of which it does not know
+    for one in told:
+        retransmissions = one.pop("retransmissions")
+        one["late"] = sum(segments for begun, ended, segments in retransmissions if stood_still(known, begun, ended))
+        one["retransmitted"] = sum(segments for _, _, segments in retransmissions) - one["late"]
+    return told
+
+
 def main():
+    stalls = Stalls()
     records = []
     for flow in json.loads(sys.argv[1]):
         record = Record(flow["name"])
@@ -161,7 +182,7 @@ def main():
         made = {"stream": Stream, "probes": Probes}[flow["kind"]](flow, record)
         threading.Thread(target=made.run, daemon=True).start()
     for _ in sys.stdin:
-        print(json.dumps([record.public() for record in records]), flush=True)
+        print(json.dumps(report(records, stalls)), flush=True)
     os._exit(0)  # the threads are in the middle of something
 
 

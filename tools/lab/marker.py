@@ -1,5 +1,7 @@
 """Knowing by traffic alone that a change has reached the kernel."""
 
+import itertools
+
 from lab import objects
 from lab.wait import SLACK, NotInTime, wait_for
 
@@ -29,7 +31,7 @@ class Marker:
                                    [objects.port(self._port, name=name)], suffix=f"v{family}", namespace="lab")
             for family in families]
 
-    def wait(self, nodes, seconds=10.0, daemons=()):
+    def wait(self, nodes, seconds=60.0, daemons=()):
         """Moves the marker and waits until every one of the nodes serves it.
 
         Raises NotInTime, and at once when one of the daemons is seen to have ended.
@@ -39,16 +41,18 @@ class Marker:
         self._manifests.put(*reversed(self.objects()))
         for node in nodes:
             for address in self._addresses():
-                wait_for(lambda node=node, address=address: self._answers(node, address, daemons),
+                # Before the rules are there this often ends in silence, so it must be short to notice them soon; but a
+                # busy machine may take longer than that to answer.
+                patience = itertools.chain((0.05,) * 20, itertools.repeat(0.5))
+                wait_for(lambda node=node, address=address: self._answers(node, address, next(patience), daemons),  # noqa: B023
                          f"{node} serves the marker {address}", seconds, every=0.01)
 
     def _addresses(self):
         pair = [f"10.111.{self._count // 250}.{self._count % 250 + 1}", f"fd00:10:96::1:{self._count + 1:x}"]
         return pair if self._cluster.dual_stack else pair[:1]
 
-    def _answers(self, node, address, daemons):
+    def _answers(self, node, address, timeout, daemons):
         for daemon in daemons:
             if not daemon.running():
                 raise NotInTime(f"kube-proxy on {daemon.node} has ended; its log: {daemon.log_text()[-2000:]}")
-        # Before the rules are there this often ends in silence, so it must be short to notice them soon.
-        return self._cluster.request(node, "tcp", address, 80, timeout=0.05 * SLACK).kind == "answered"
+        return self._cluster.request(node, "tcp", address, 80, timeout=timeout * SLACK).kind == "answered"

@@ -39,13 +39,13 @@ class Process:
     def running(self):
         return self._process is not None and self._process.poll() is None
 
-    def stop(self, seconds=5.0):
+    def stop(self, seconds=30.0):
         """Asks it to end (SIGTERM) and returns its exit code; kills it when it does not."""
         return self._end(signal.SIGTERM, seconds)
 
     def kill(self):
         """Ends it without warning (SIGKILL)."""
-        return self._end(signal.SIGKILL, 5.0)
+        return self._end(signal.SIGKILL, 30.0)
 
     def kill_all(self):
         """The same, and the programs that it has started go with it, as when a container is killed."""

@@ -29,7 +29,7 @@ class Flow:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What became of a flow so far; the fields are those of flows.Record."""
+    """What became of a flow so far; most fields are those of flows.Record."""
 
     name: str
     sent: int
@@ -37,8 +37,9 @@ class Record:
     failures: list
     pods: dict
     moves: int
-    retransmitted: int
     longest_gap_s: float
+    retransmitted: int  # TCP segments that were lost
+    late: int  # and those that TCP took for lost while the machine stood still
 
     @property
     def answered(self):
@@ -48,7 +49,7 @@ class Record:
         pods = ", ".join(f"{pod} {count}" for pod, count in sorted(self.pods.items()))
         first = f"; first failure: {self.failures[0][2]}" if self.failures else ""
         return f"{self.name}: {self.sent} sent, {self.failed} failed ({pods}), {self.moves} moves, " \
-               f"{self.retransmitted} retransmitted, longest gap {self.longest_gap_s * 1000:.0f} ms{first}"
+               f"{self.retransmitted} retransmitted, {self.late} late, longest gap {self.longest_gap_s * 1000:.0f} ms{first}"
 
 
 class Traffic:
@@ -67,13 +68,17 @@ class Traffic:
     def __exit__(self, *_):
         self.close()
 
+    @property
+    def pid(self):
+        return self._process.pid
+
     def report(self):
         """The records so far, in the order of the flows."""
         self._process.stdin.write("report\n")
         self._process.stdin.flush()
         return [Record(**one) for one in json.loads(self._process.stdout.readline())]
 
-    def wait_answers(self, count=20, seconds=10.0):
+    def wait_answers(self, count=20, seconds=60.0):
         """Waits until every flow has been answered so many times more than now."""
         before = [one.answered for one in self.report()]
 

@@ -29,3 +29,9 @@ def wakeups(pid):
         status = (task / "status").read_text(encoding="utf-8")
         found[int(task.name)] = int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE)[1])
     return found
+
+
+def cpu_seconds(pid):
+    """How long it has been at work on a processor, in its own code and in the kernel's."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

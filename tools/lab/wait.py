@@ -10,7 +10,7 @@ class NotInTime(Exception):
     """A condition did not become true before its deadline."""
 
 
-def wait_for(condition, what, seconds=5.0, every=0.02):
+def wait_for(condition, what, seconds=30.0, every=0.02):
     """Calls condition() until it returns something true, and returns that. `seconds` is multiplied by SLACK."""
     deadline = time.monotonic() + seconds * SLACK
     while True:
