@@ -93,12 +93,12 @@ test-conformance:
 	$(call stage,conformance,$(call ctest,build,-L '^conformance$$'))
 
 ## make soak          one proxy under traffic, and everything that can happen to it, at random (root)
-##   MINUTES=10       for how long; also VARIANT=nft or legacy, SOURCE=api or manifests, SEED=n to see the same chance again
+##   MINUTES=10       for how long; also MODE=nftables, VARIANT=nft or legacy, SOURCE=api or manifests, SEED=n to see the same chance again
 .PHONY: soak
 MINUTES ?= 10
 soak: all setup-test
 	$(call stage,soak,$(PYTHON) -B tests/soak/soak.py --minutes $(MINUTES) \
-	  $(if $(VARIANT),--variant $(VARIANT)) $(if $(SOURCE),--source $(SOURCE)) $(if $(SEED),--seed $(SEED)))
+	  $(if $(MODE),--mode $(MODE)) $(if $(VARIANT),--variant $(VARIANT)) $(if $(SOURCE),--source $(SOURCE)) $(if $(SEED),--seed $(SEED)))
 
 ## make bench         build and run the benchmarks
 .PHONY: bench
