@@ -56,24 +56,22 @@ run-stop:
 
 ## make test          every test: release build, sanitizers, a brief fuzz run, virtual machines
 ##   ONLY=unit        one label in the release build: unit golden kernel behaviour check packaging, or a mode
-.PHONY: test test-release test-sanitized test-fuzz test-vm
+.PHONY: test test-release test-dev test-fuzz test-vm
 ifdef ONLY
 test: setup-test
 	$(call stage,build with tests,$(call build,release,build))
 	$(call stage,tests labelled $(ONLY),$(call ctest,build,-L '^($(ONLY))$$'))
 else
-test: test-release test-sanitized $(if $(SKIP_VM),,test-vm)
+test: test-release test-dev test-fuzz $(if $(SKIP_VM),,test-vm)
 endif
 # One after the other, also under make -j: they share the cores, and some share the kernel.
 test-release: setup-test
 	$(call stage,build with tests,$(call build,release,build))
 	$(call stage,tests,$(call ctest,build,-LE '^(vm|conformance|packaging-slow)$$'))
-# Fuzz targets and unit tests with ASan and UBSan share one build. clang warns about what g++ 12's headers do; those
-# warnings must not stop it.
-test-sanitized: setup-test
-	$(call stage,build with ASan and UBSan,$(call build,fuzz,build-fuzz,unit_tests kube-proxy $(FUZZ_TARGETS),OFF))
-	$(call stage,unit tests with ASan and UBSan,$(call ctest,build-fuzz,-L '^unit$$'))
-	$(call stage,fuzz ($(KP_FUZZ_SECONDS) s a target),$(call ctest,build-fuzz,-L '^fuzz$$'))
+test-dev: setup-test
+	$(call stage,build with ASan and UBSan,$(call build,dev,build-dev,unit_tests kube-proxy))
+	$(call stage,unit tests with ASan and UBSan,$(call ctest,build-dev,-L '^unit$$'))
+# clang warns about what g++ 12's headers do; those warnings must not stop it.
 test-fuzz: setup-test
 	$(call stage,build fuzz targets,$(call build,fuzz,build-fuzz,$(FUZZ_TARGETS),OFF))
 	$(call stage,fuzz ($(KP_FUZZ_SECONDS) s a target),$(call ctest,build-fuzz,-L '^fuzz$$'))
