@@ -32,7 +32,7 @@ class Kernel : public testing::TestWithParam<net::Family> {
     context_.node_ip = build::ip(GetParam() == net::Family::V4 ? "172.31.0.11" : "fd00:31::11");
     options_.localhost_node_ports = GetParam() == net::Family::V4;
     options_.count_invalid = options_.count_localhost = false;
-    options_.local_traffic.by = LocalTraffic::By::Source;
+    options_.local_traffic.by = plan::LocalTraffic::By::Source;
     options_.local_traffic.cidr =
         build::cidr(GetParam() == net::Family::V4 ? "10.244.0.0/16" : "fd00:244::/64");
   }
