@@ -36,6 +36,7 @@ class Bytes {
 
  private:
   void append(const void* from, size_t size) {
+    if (size == 0) return;
     std::memcpy(bytes_.data() + size_, from, size);
     size_ += static_cast<uint8_t>(size);
   }
