@@ -88,7 +88,7 @@ struct Bench {
 
   Bench() {
     context.node_name = "node-0";
-    options.local_traffic.by = iptables::LocalTraffic::By::Source;
+    options.local_traffic.by = plan::LocalTraffic::By::Source;
     options.local_traffic.cidr = build::cidr("10.128.0.0/9");
   }
 
