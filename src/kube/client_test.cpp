@@ -199,8 +199,8 @@ TEST_F(ClientTest, OfAWatchOnlyTheAttemptIsObserved) {
 
 TEST_F(ClientTest, WaitingForTheRateLimitIsObserved) {
   server.answers = {answer("200 OK", "x")};
-  start(1000, 1);
-  ASSERT_TRUE(get());
+  // A second for each: on a machine under load a request may well take as long as a token of a faster rate.
+  start(1, 1);
   ASSERT_TRUE(get());
   ASSERT_TRUE(get());
   EXPECT_GT(observed.waited, 0ns);

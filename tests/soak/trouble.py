@@ -20,6 +20,8 @@ HOSTILE = (b"", b"GET /metrics HT", b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: " +
 MAX_CONNTRACK = 300_000
 # With the pause before each, they take more than two seconds.
 LASTING_ANSWERS = 150
+# What iptables says of a chain that cannot be deleted: nf_tables, then legacy.
+IN_USE = ("Device or resource busy", "Too many links", "Directory not empty")
 # How long the proxy may take to see by itself that one table was flushed; then a change makes it see.
 PATIENCE_S = 15
 # It is at rest when so many looks, one after the other, find the same.
@@ -177,7 +179,14 @@ class Trouble:
 
     def flush_nat(self):
         """The proxy looks through this table rarely when that takes long; the next change finds out as well."""
-        self._vandalise(lambda: (self._nat("-F"), self._nat("-X"), self._foreign_again(), self._see_to_it()))
+        self._vandalise(lambda: (self._nat("-F"), self._delete_chains(), self._foreign_again(), self._see_to_it()))
+
+    def _delete_chains(self):
+        try:
+            self._nat("-X")
+        except RuntimeError as error:
+            if not any(words in str(error) for words in IN_USE):
+                raise  # else the proxy was faster: its rules are back, and the flush has been mended
 
     def _see_to_it(self):
         try:
