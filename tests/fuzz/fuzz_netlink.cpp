@@ -1,7 +1,10 @@
-// Any bytes as what the kernel says about tracked connections, or about sets of nf_tables: no crash, no byte read that is
-// not there; and connections that come out can be asked for again, and told again with the same words.
+// Any bytes as what the kernel says about tracked connections, sets of nf_tables and of ipset, servers of IPVS and addresses
+// of devices: no crash, no byte read that is not there. Connections, servers and members that come out can be told again
+// with the same words.
 //
 // In the corpus, the files of kernel-* are what Linux 6.18 wrote.
+#include <linux/ip_vs.h>
+#include <linux/netfilter/ipset/ip_set.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 
 #include <algorithm>
@@ -10,6 +13,9 @@
 
 #include "base/check.h"
 #include "kernel/conntrack_message.h"
+#include "kernel/ipset_message.h"
+#include "kernel/ipvs_message.h"
+#include "kernel/link.h"
 #include "kernel/nf_tables_read.h"
 #include "kernel/nf_tables_watch.h"
 
@@ -36,6 +42,48 @@ void check(const TrackedFlow& tracked) {
   CHECK(kernel::delete_request(tracked).used > 0);
 }
 
+void check(const kernel::VirtualServer& server) {
+  // The kernel has no longer ones.
+  if (server.scheduler.size() >= IP_VS_SCHEDNAME_MAXLEN) return;
+  kernel::netlink::Message message;
+  nlmsghdr* header = kernel::put_generic(message.add(0, 0), IPVS_CMD_NEW_SERVICE, 1);
+  kernel::put_server(header, server);
+  CHECK(kernel::decode_server(*header) == server);
+}
+
+void check(const kernel::RealServer& real) {
+  kernel::netlink::Message message;
+  nlmsghdr* header = kernel::put_generic(message.add(0, 0), IPVS_CMD_NEW_DEST, 1);
+  kernel::put_real_server(header, real);
+  CHECK(kernel::decode_real_server(*header, real.ip.family())->server == real);
+}
+
+void check(const kernel::SetEntry& entry, kernel::SetType type) {
+  kernel::netlink::Message message;
+  nlmsghdr* header = message.add_netfilter(0, 0, AF_INET);
+  nlattr* list = mnl_attr_nest_start(header, IPSET_ATTR_ADT);
+  kernel::put_entry(header, type, entry);
+  mnl_attr_nest_end(header, list);
+  CHECK(kernel::decode_members(*header, type) == std::vector{entry});
+}
+
+void check_ipvs(const nlmsghdr& message) {
+  if (const auto server = kernel::decode_server(message)) check(*server);
+  for (const auto family : net::kFamilies) {
+    if (const auto real = kernel::decode_real_server(message, family)) check(real->server);
+  }
+}
+
+void check_ipset(const nlmsghdr& message) {
+  using kernel::SetType;
+  kernel::decode_set(message);
+  for (const auto type : {SetType::HashIp, SetType::HashIpPort, SetType::HashIpPortIp,
+                          SetType::HashIpPortNet, SetType::BitmapPort}) {
+    for (const auto& entry : kernel::decode_members(message, type))
+      check(entry, type);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -48,6 +96,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (const auto tracked = kernel::decode_flow(*message)) check(*tracked);
     kernel::nf_tables::parse_elements(*message);
     kernel::nf_tables::judge(*message, net::Family::V4, "kube-proxy");
+    check_ipvs(*message);
+    check_ipset(*message);
+    kernel::decode_address(*message);
     at = std::min(bytes.size(), at + MNL_ALIGN(size_t{message->nlmsg_len}));
   }
   return 0;
