@@ -50,6 +50,10 @@ enum class SkipReason : uint8_t {
   OtherProxy,    // label service.kubernetes.io/service-proxy-name
 };
 
+// Annotations of a Service that only mode ipvs heeds. The API knows nothing of them.
+inline constexpr std::string_view kIpvsSchedulerAnnotation = "ipvs.kube-proxy/scheduler";
+inline constexpr std::string_view kIpvsWeightsAnnotation = "ipvs.kube-proxy/weights";
+
 struct Service {
   ServiceKey key;
   ServiceType type = ServiceType::ClusterIp;
@@ -64,6 +68,9 @@ struct Service {
   bool external_policy_local = false;          // spec.externalTrafficPolicy, as written
   bool internal_policy_local = false;
   uint16_t health_check_node_port = 0;  // as written
+  // Annotations, as written: any text, which is understood by plan/balancing.h. Empty: not there.
+  std::string ipvs_scheduler;
+  std::string ipvs_weights;
 
   bool operator==(const Service&) const = default;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "plan/balancing.h"
+
 namespace plan {
 namespace {
 
@@ -219,8 +221,15 @@ PortPlan common_part(const Service& service, const Context& context) {
   return common;
 }
 
+void weigh(std::vector<Candidate>& all, const Weights& weights) {
+  for (auto& candidate : all) {
+    const auto node = candidate.slice->view(candidate.endpoint().node);
+    candidate.plan.weight = weights.of(candidate.plan.ip, node);
+  }
+}
+
 PortPlan compile_port(const ServiceEntry& entry, const ServicePort& port, const PortPlan& common,
-                      const Context& context) {
+                      const std::optional<Weights>& weights, const Context& context) {
   PortPlan plan = common;
   plan.name = port_name(entry.key, port);
   plan.port_name = port.name;
@@ -228,7 +237,9 @@ PortPlan compile_port(const ServiceEntry& entry, const ServicePort& port, const 
   plan.port = port.port;
   plan.node_port = port.node_port;
   plan.externally_accessible = common.externally_accessible || port.node_port != 0;
-  choose_endpoints(gather(entry, port, context), plan, context);
+  auto candidates = gather(entry, port, context);
+  if (weights) weigh(candidates, *weights);
+  choose_endpoints(std::move(candidates), plan, context);
   return plan;
 }
 
@@ -279,9 +290,12 @@ ServicePlan compile_service(const model::ServiceEntry& entry, const Context& con
   if (service == nullptr || service->skip != model::SkipReason::None) return plan;
   if (!service->cluster_ips[static_cast<size_t>(context.family)]) return plan;
   const PortPlan common = common_part(*service, context);
+  Balancing balancing = balancing_of(*service);
   for (const auto& port : service->ports) {
-    plan.ports.push_back(compile_port(entry, port, common, context));
+    plan.ports.push_back(compile_port(entry, port, common, balancing.weights, context));
   }
+  plan.scheduler = std::move(balancing.scheduler);
+  plan.problems = std::move(balancing.problems);
   std::ranges::stable_sort(plan.ports, [](const PortPlan& a, const PortPlan& b) {
     return std::tie(a.port_name, a.protocol) < std::tie(b.port_name, b.protocol);
   });

@@ -51,6 +51,7 @@ struct EndpointPlan {
   bool local = false;                    // on this node
   Reason cluster = Reason::NotAsked;     // for traffic that may go anywhere
   Reason node_local = Reason::NotAsked;  // for traffic that must stay on this node
+  uint16_t weight = 1;                   // among the others, in mode ipvs
   EndpointText text;
 
   bool reachable() const { return in_use(cluster) || in_use(node_local); }
@@ -102,6 +103,8 @@ struct PortPlan {
 struct ServicePlan {
   model::ServiceKey key;
   std::vector<PortPlan> ports;  // by name, then protocol; empty: nothing to proxy in this family
+  std::string scheduler;        // of its own, in mode ipvs; empty: that of all
+  std::vector<std::string> problems;  // what its annotations ask for, and is not understood
 
   size_t endpoint_count() const;
 };

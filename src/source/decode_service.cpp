@@ -197,6 +197,14 @@ void decode_policies(model::Service& service, const Field& spec) {
   }
 }
 
+void decode_annotations(model::Service& service, const Field& metadata) {
+  const Field annotations = metadata.object("annotations");
+  const Field scheduler = annotations[model::kIpvsSchedulerAnnotation];
+  const Field weights = annotations[model::kIpvsWeightsAnnotation];
+  service.ipvs_scheduler = scheduler.text().value_or("");
+  service.ipvs_weights = weights.text().value_or("");
+}
+
 }  // namespace
 
 std::optional<Object> decode_service(const Field& root, model::ServiceKey key) {
@@ -215,6 +223,7 @@ std::optional<Object> decode_service(const Field& root, model::ServiceKey key) {
   decode_ingress(*service, root);
   decode_source_ranges(*service, spec);
   decode_policies(*service, spec);
+  decode_annotations(*service, metadata);
   return Object{std::move(service), {}};
 }
 

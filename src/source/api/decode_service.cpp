@@ -333,6 +333,8 @@ std::shared_ptr<const model::Service> decode_service(std::string_view object, co
   decode_ingress(*service, object, root);
   decode_source_ranges(*service, spec, place);
   decode_policies(*service, spec, place);
+  service->ipvs_scheduler = meta.annotation(model::kIpvsSchedulerAnnotation).value_or("");
+  service->ipvs_weights = meta.annotation(model::kIpvsWeightsAnnotation).value_or("");
   return service;
 }
 

@@ -157,7 +157,10 @@ std::string random_meta(std::vector<std::string> names) {
          Dice::maybe("kubernetes.io/service-name",
                      {R"("web")", R"("web")", R"("")", R"("No_Good")"}) +
          Dice::maybe("topology.kubernetes.io/zone", {R"("a")", R"("")"}) +
-         (*rc::gen::inRange(0, 10) == 0 ? R"(,"service.kubernetes.io/headless":"")" : "") + "}}";
+         (*rc::gen::inRange(0, 10) == 0 ? R"(,"service.kubernetes.io/headless":"")" : "") +
+         R"(},"annotations":{"a":"b")" +
+         Dice::maybe("ipvs.kube-proxy/scheduler", {R"("")", R"("wrr")", R"("Not Good")"}) +
+         Dice::maybe("ipvs.kube-proxy/weights", {R"("*=1")", R"("a\nb")"}) + "}}";
 }
 
 codec::Value parsed(const std::string& text) { return codec::json::parse(text).value(); }
@@ -253,7 +256,11 @@ TEST(DecodeObject, ReadsEveryFieldOfAService) {
   const auto item = added(R"(
 apiVersion: v1
 kind: Service
-metadata: {name: web, namespace: prod, resourceVersion: "41"}
+metadata:
+  name: web
+  namespace: prod
+  resourceVersion: "41"
+  annotations: {a: b, ipvs.kube-proxy/scheduler: wrr, ipvs.kube-proxy/weights: "node/a=2, *=1"}
 spec:
   type: LoadBalancer
   clusterIP: 10.0.0.1
@@ -273,19 +280,22 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.1}, {ip: 192.0.2.2, ipMode: Proxy
   EXPECT_EQ(item.name, "web");
   EXPECT_EQ(item.resource_version, "41");
   EXPECT_EQ(item.problem, "");
-  const auto expected = build::service("prod/web")
-                            .cluster_ip("10.0.0.1")
-                            .cluster_ip("fd00::1")
-                            .port("http", 80, 30080)
-                            .port("dns", 53, 0, net::Protocol::Udp)
-                            .external_ip("1.2.3.4")
-                            .load_balancer("192.0.2.1")
-                            .source_range("10.0.0.0/8")
-                            .affinity(600)
-                            .local_external()
-                            .local_internal()
-                            .health_check(32000);
-  EXPECT_TRUE(same(item.object, Item::Object(expected.ptr())));
+  model::Service expected = build::service("prod/web")
+                                .cluster_ip("10.0.0.1")
+                                .cluster_ip("fd00::1")
+                                .port("http", 80, 30080)
+                                .port("dns", 53, 0, net::Protocol::Udp)
+                                .external_ip("1.2.3.4")
+                                .load_balancer("192.0.2.1")
+                                .source_range("10.0.0.0/8")
+                                .affinity(600)
+                                .local_external()
+                                .local_internal()
+                                .health_check(32000)
+                                .value();
+  expected.ipvs_scheduler = "wrr";
+  expected.ipvs_weights = "node/a=2, *=1";
+  EXPECT_TRUE(same(item.object, Item::Object(std::make_shared<const model::Service>(expected))));
 }
 
 TEST(DecodeObject, ReadsEveryFieldOfAnEndpointSlice) {
