@@ -119,7 +119,8 @@ void warning(std::string_view message, const Fields& fields, std::source_locatio
 
 void error(std::string_view message, std::string_view error, const Fields& fields,
            std::source_location where) {
-  Fields all{{"err", error}};
+  Fields all;
+  if (!error.empty()) all.push_back({"err", error});
   all.insert(all.end(), fields.begin(), fields.end());
   emit(Severity::Error, 0, message, std::move(all), where);
 }

@@ -73,11 +73,6 @@ bool holds(const ObservedTable& table, std::string_view chain, uint64_t digest) 
   return found != table.chains.end() && found->second.rules.value() == digest;
 }
 
-bool holds(const ObservedTable& table, const FixedChain& chain) {
-  return chain.content_ours ? holds(table, chain.name, digest_of(chain.rules))
-                            : table.chains.contains(chain.name);
-}
-
 // ---- full
 
 class FullDiff {
@@ -254,6 +249,11 @@ std::string_view SharedLines::lines(SharedChain chain) const {
   const auto i = static_cast<size_t>(chain);
   const uint32_t begin = i == 0 ? 0 : ends_[i - 1];
   return std::string_view(text_).substr(begin, ends_[i] - begin);
+}
+
+bool holds(const ObservedTable& table, const FixedChain& chain) {
+  return chain.content_ours ? holds(table, chain.name, digest_of(chain.rules))
+                            : table.chains.contains(chain.name);
 }
 
 size_t count_drift(const RuleOptions& options, const Ledger& ledger, const Observed& observed) {

@@ -65,6 +65,9 @@ struct Observed {
   const ObservedTable& operator[](Table table) const { return tables[static_cast<size_t>(table)]; }
 };
 
+// Does the kernel hold this chain with these rules?
+bool holds(const ObservedTable& table, const FixedChain& chain);
+
 // What all Services have in common.
 struct SyncInput {
   const RuleOptions& options;

@@ -49,20 +49,18 @@ class Rule {
     chain.append_to(out_);
   }
 
-  Rule& source(const net::Cidr& cidr, bool negated = false) {
-    return address(" -s ", cidr, negated);
-  }
-  Rule& destination(const net::Cidr& cidr) { return address(" -d ", cidr, false); }
+  Rule& source(const net::Cidr& cidr) { return address(" -s ", cidr); }
+  Rule& destination(const net::Cidr& cidr) { return address(" -d ", cidr); }
   Rule& destination(const net::IpAddr& ip) { return destination(net::Cidr::host(ip)); }
 
   // Packets that come (or do not come) from pods of this node.
   Rule& local_source(const LocalTraffic& local, bool negated) {
-    return local.by == LocalTraffic::By::Source ? source(local.cidr, negated) : *this;
+    append_local_source(out_, local, negated);
+    return *this;
   }
   Rule& local_interface(const LocalTraffic& local, bool negated) {
-    const bool prefix = local.by == LocalTraffic::By::InterfacePrefix;
-    if (local.by != LocalTraffic::By::Interface && !prefix) return *this;
-    return text(negated ? " ! -i " : " -i ").text(local.interface).text(prefix ? "+" : "");
+    append_local_interface(out_, local, negated);
+    return *this;
   }
 
   Rule& protocol(net::Protocol protocol) { return text(" -p ").text(net::lower_name(protocol)); }
@@ -89,8 +87,7 @@ class Rule {
   void end() { out_ += '\n'; }
 
  private:
-  Rule& address(std::string_view option, const net::Cidr& cidr, bool negated) {
-    if (negated) out_ += " !";
+  Rule& address(std::string_view option, const net::Cidr& cidr) {
     out_ += option;
     cidr.append_to(out_);
     return *this;
@@ -243,13 +240,7 @@ class PortRenderer {
         .comment("", port_.name, reject ? " has no endpoints" : " has no local endpoints")
         .text(match)
         .destination_port(port_.protocol, port);
-    if (!reject) {
-      rule.jump("DROP");
-    } else if (options_.family == net::Family::V4) {
-      rule.jump("REJECT --reject-with icmp-port-unreachable");
-    } else {
-      rule.jump("REJECT --reject-with icmp6-port-unreachable");
-    }
+    rule.jump(reject ? reject_target(options_.family) : "DROP");
   }
 
   // ---- chains of this port
@@ -484,6 +475,25 @@ std::string_view name(SharedChain chain) {
 
 Table table_of(SharedChain chain) {
   return chain >= SharedChain::NatServices ? Table::Nat : Table::Filter;
+}
+
+void append_local_source(std::string& out, const LocalTraffic& local, bool negated) {
+  if (local.by != LocalTraffic::By::Source) return;
+  out += negated ? " ! -s " : " -s ";
+  local.cidr.append_to(out);
+}
+
+void append_local_interface(std::string& out, const LocalTraffic& local, bool negated) {
+  const bool is_prefix = local.by == LocalTraffic::By::InterfacePrefix;
+  if (local.by != LocalTraffic::By::Interface && !is_prefix) return;
+  out += negated ? " ! -i " : " -i ";
+  out += local.interface;
+  if (is_prefix) out += '+';
+}
+
+std::string_view reject_target(net::Family family) {
+  return family == net::Family::V4 ? "REJECT --reject-with icmp-port-unreachable"
+                                   : "REJECT --reject-with icmp6-port-unreachable";
 }
 
 void ServiceRules::clear() {

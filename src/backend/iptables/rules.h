@@ -73,6 +73,14 @@ struct RuleOptions {
   plan::LocalTraffic local_traffic;
 };
 
+// Packets that come, or with `negated` do not come, from pods of this node: " -s 10.244.0.0/16", or " ! -i cni0".
+// Nothing if they are recognised otherwise. iptables-save prints a destination between the two.
+void append_local_source(std::string& out, const plan::LocalTraffic& local, bool negated);
+void append_local_interface(std::string& out, const plan::LocalTraffic& local, bool negated);
+
+// The target that refuses with ICMP.
+std::string_view reject_target(net::Family family);
+
 struct Chain {
   ChainName name;
   uint64_t digest = 0;  // of its rules: equal digests mean equal rules

@@ -25,29 +25,9 @@ std::string masked_mark(uint32_t value, uint32_t mask) {
   return out;
 }
 
-std::string forward_rules(const RuleOptions& options, const std::string& mark) {
-  std::string out;
-  if (options.invalid_drop) {
-    out += "-A KUBE-FORWARD -m conntrack --ctstate INVALID";
-    if (options.count_invalid) out += " -m nfacct --nfacct-name  ct_state_invalid_dropped_pkts";
-    out += " -j DROP\n";
-  }
-  out += "-A KUBE-FORWARD" KP_COMMENT("kubernetes forwarding rules") " -m mark --mark " + mark +
-         " -j ACCEPT\n";
-  out += "-A KUBE-FORWARD" KP_COMMENT("kubernetes forwarding conntrack rule")
-         " -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n";
-  return out;
-}
-
-std::string postrouting_rules(const RuleOptions& options, const std::string& mark) {
-  std::string out;
-  out += "-A KUBE-POSTROUTING -m mark ! --mark " + mark + " -j RETURN\n";
-  out +=
-      "-A KUBE-POSTROUTING -j MARK --set-xmark " + masked_mark(options.masquerade_mark, 0) + "\n";
-  out += "-A KUBE-POSTROUTING" KP_COMMENT(
-      "kubernetes service traffic requiring SNAT") " -j MASQUERADE";
-  out += options.random_fully ? " --random-fully\n" : "\n";
-  return out;
+// The mark of packets to be masqueraded.
+std::string own_mark(const RuleOptions& options) {
+  return masked_mark(options.masquerade_mark, options.masquerade_mark);
 }
 
 constexpr std::string_view kFirewallRule =
@@ -104,19 +84,46 @@ const std::vector<Jump>& jumps() {
   return kJumps;
 }
 
+std::string forward_rules(const RuleOptions& options) {
+  std::string out;
+  if (options.invalid_drop) {
+    out += "-A KUBE-FORWARD -m conntrack --ctstate INVALID";
+    if (options.count_invalid) out += " -m nfacct --nfacct-name  ct_state_invalid_dropped_pkts";
+    out += " -j DROP\n";
+  }
+  out += "-A KUBE-FORWARD" KP_COMMENT("kubernetes forwarding rules") " -m mark --mark " +
+         own_mark(options) + " -j ACCEPT\n";
+  out += "-A KUBE-FORWARD" KP_COMMENT("kubernetes forwarding conntrack rule")
+         " -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n";
+  return out;
+}
+
+std::string postrouting_rules(const RuleOptions& options) {
+  std::string out;
+  out += "-A KUBE-POSTROUTING -m mark ! --mark " + own_mark(options) + " -j RETURN\n";
+  out +=
+      "-A KUBE-POSTROUTING -j MARK --set-xmark " + masked_mark(options.masquerade_mark, 0) + "\n";
+  out += "-A KUBE-POSTROUTING" KP_COMMENT(
+      "kubernetes service traffic requiring SNAT") " -j MASQUERADE";
+  out += options.random_fully ? " --random-fully\n" : "\n";
+  return out;
+}
+
+std::string mark_rules(const RuleOptions& options) {
+  return "-A KUBE-MARK-MASQ -j MARK --set-xmark " + own_mark(options) + "\n";
+}
+
 std::vector<FixedChain> fixed_chains(const RuleOptions& options) {
-  const std::string mark = masked_mark(options.masquerade_mark, options.masquerade_mark);
   std::vector<FixedChain> chains;
   for (const Table table : kTables)
     chains.push_back({table, std::string(kCanary), "", false});
-  chains.push_back({Table::Filter, "KUBE-FORWARD", forward_rules(options, mark), true});
+  chains.push_back({Table::Filter, "KUBE-FORWARD", forward_rules(options), true});
   // The kubelet has the same chain: without localhost node ports its content is none of our business.
   const bool firewall_ours = options.localhost_node_ports;
   chains.push_back({Table::Filter, "KUBE-FIREWALL", firewall_ours ? std::string(kFirewallRule) : "",
                     firewall_ours, true});
-  chains.push_back({Table::Nat, "KUBE-POSTROUTING", postrouting_rules(options, mark), true});
-  chains.push_back(
-      {Table::Nat, "KUBE-MARK-MASQ", "-A KUBE-MARK-MASQ -j MARK --set-xmark " + mark + "\n", true});
+  chains.push_back({Table::Nat, "KUBE-POSTROUTING", postrouting_rules(options), true});
+  chains.push_back({Table::Nat, "KUBE-MARK-MASQ", mark_rules(options), true});
   return chains;
 }
 

@@ -36,6 +36,11 @@ struct FixedChain {
 };
 std::vector<FixedChain> fixed_chains(const RuleOptions& options);
 
+// The rules of some of them.
+std::string forward_rules(const RuleOptions& options);
+std::string postrouting_rules(const RuleOptions& options);
+std::string mark_rules(const RuleOptions& options);  // KUBE-MARK-MASQ
+
 // On which addresses node ports are open, in one family.
 struct NodePortAddresses {
   bool all = true;
