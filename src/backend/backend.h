@@ -28,11 +28,22 @@ struct TableRules {
   size_t written = 0;  // by it
 };
 
+// What a Service asks for and does not get, for its owner to know.
+struct Problem {
+  model::ServiceKey service;
+  std::string text;
+
+  auto operator<=>(const Problem&) const = default;
+};
+
 struct SyncReport {
   bool full = false;
   size_t chains = 0;                   // written or deleted
   size_t rules = 0;                    // written
-  size_t elements = 0;                 // of sets, written or deleted; mode nftables only
+  size_t elements = 0;                 // of sets, written or deleted; modes nftables and ipvs
+  size_t servers = 0;                  // virtual and real ones, written or deleted; mode ipvs only
+  size_t addresses = 0;                // bound or released; mode ipvs only
+  size_t messages = 0;                 // sent over netlink; mode ipvs only
   size_t bytes = 0;                    // sent to the kernel or its tool
   size_t endpoints = 0;                // of all Services of this family
   size_t drift = 0;                    // found changed by somebody else since the last sync
@@ -43,6 +54,7 @@ struct SyncReport {
   std::chrono::nanoseconds render{};   // putting it into words, and comparing
   std::chrono::nanoseconds commit{};   // writing to the kernel
   std::vector<std::string> warnings;   // degraded but working
+  std::vector<Problem> problems;       // of all Services that were looked at
 };
 
 // Connections to one Service port, ever since we began to count.
@@ -87,6 +99,10 @@ class Backend {
 
   // Null: this mode cannot listen, and relies on flushed().
   virtual base::Result<std::unique_ptr<Watch>> watch() { return nullptr; }
+
+  // Does what has to be done between syncs, and says when to come back at the latest.
+  using Time = std::chrono::steady_clock::time_point;
+  virtual Time tend(Time /*now*/) { return Time::max(); }
 };
 
 }  // namespace backend

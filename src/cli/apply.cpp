@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cli/commands.h"
 #include "cli/modes.h"
 #include "daemon/node_setup.h"
@@ -7,29 +9,45 @@ namespace {
 
 using base::Result;
 
-// "2 chains and 5 rules", and in mode nftables elements.
-std::string amount(const backend::SyncReport& report, const std::string& mode) {
-  const std::string chains = std::to_string(report.chains) + " chains";
-  const std::string rules = std::to_string(report.rules) + " rules";
-  if (mode != "nftables") return chains + " and " + rules;
-  return chains + ", " + rules + " and " + std::to_string(report.elements) + " elements";
+struct Amount {
+  std::string_view of;
+  size_t count = 0;
+};
+
+// What a sync of this mode counts.
+std::vector<Amount> amounts(const backend::SyncReport& report, const std::string& mode) {
+  std::vector<Amount> all{{"chains", report.chains}, {"rules", report.rules}};
+  if (mode != "iptables") all.push_back({"elements", report.elements});
+  if (mode == "ipvs") {
+    all.push_back({"servers", report.servers});
+    all.push_back({"addresses", report.addresses});
+  }
+  return all;
+}
+
+// "2 chains, 5 rules and 3 elements"
+std::string in_words(const std::vector<Amount>& all) {
+  std::string out;
+  for (const auto& amount : all) {
+    if (&amount != &all.front()) out += &amount == &all.back() ? " and " : ", ";
+    out += std::to_string(amount.count) + " " + std::string(amount.of);
+  }
+  return out;
 }
 
 std::string as_text(net::Family family, const Applied& applied, const std::string& mode) {
   const std::string name(net::name(family));
-  const auto& report = applied.report;
-  const bool idle = report.chains == 0 && report.rules == 0 && report.elements == 0;
-  std::string out =
-      name + (idle ? ": nothing to change\n" : ": " + amount(report, mode) + " written\n");
+  const auto all = amounts(applied.report, mode);
+  const bool idle = std::ranges::all_of(all, [](const Amount& one) { return one.count == 0; });
+  std::string out = name + (idle ? ": nothing to change\n" : ": " + in_words(all) + " written\n");
   if (applied.route_localnet) out += name + ": route_localnet set to 1\n";
   return out;
 }
 
 std::string as_json(net::Family family, const Applied& applied, const std::string& mode) {
-  std::string out = "{\"family\":\"" + std::string(net::name(family)) +
-                    "\",\"chains\":" + std::to_string(applied.report.chains) +
-                    ",\"rules\":" + std::to_string(applied.report.rules);
-  if (mode == "nftables") out += ",\"elements\":" + std::to_string(applied.report.elements);
+  std::string out = "{\"family\":\"" + std::string(net::name(family)) + "\"";
+  for (const auto& [of, count] : amounts(applied.report, mode))
+    out += ",\"" + std::string(of) + "\":" + std::to_string(count);
   return out + ",\"routeLocalnetSet\":" + (applied.route_localnet ? "true" : "false") + "}";
 }
 
@@ -39,7 +57,6 @@ int apply(const Arguments& arguments) {
   const auto world = load_world(arguments);
   if (!world) return complain(world.error().text), 1;
   const std::string& mode = world->config.mode;
-  const auto apply_family = mode == "nftables" ? &apply_nftables : &apply_iptables;
   const auto support = proxyd::probe_families(mode);
   std::string out;
   int status = world->complete ? 0 : 1;
@@ -47,7 +64,7 @@ int apply(const Arguments& arguments) {
   for (const auto family : arguments.families) {
     if (!(family == net::Family::V4 ? support.v4 : support.v6)) continue;
     ++served;
-    const auto applied = apply_family(*world, family);
+    const auto applied = mode_of(*world).apply(*world, family);
     if (!applied) {
       complain(std::string(net::name(family)) + ": " + applied.error().text);
       status = 1;
@@ -55,6 +72,8 @@ int apply(const Arguments& arguments) {
     }
     for (const auto& warning : applied->report.warnings)
       complain(warning);
+    for (const auto& problem : applied->report.problems)
+      complain("Service " + problem.service.str() + ": " + problem.text);
     out += arguments.json ? (out.empty() ? "\n  " : ",\n  ") + as_json(family, *applied, mode)
                           : as_text(family, *applied, mode);
   }

@@ -59,7 +59,7 @@ std::string as_text(net::Family family, const FamilyChange& change) {
 std::string as_json(net::Family family, const FamilyChange& change, const std::string& mode) {
   std::string out = "{\"family\":\"" + std::string(net::name(family)) + "\",\"settings\":[";
   append_strings(out, change.settings);
-  out += mode == "nftables" ? "],\"tables\":[" : "],\"chains\":[";
+  out += mode == "iptables" ? "],\"chains\":[" : "],\"tables\":[";
   for (const auto& part : change.parts) {
     out += &part == &change.parts.front() ? "\n    " : ",\n    ";
     out += "{\"table\":\"" + part.table + "\"";
@@ -78,6 +78,12 @@ std::string as_json(net::Family family, const FamilyChange& change, const std::s
 }
 
 }  // namespace
+
+Mode mode_of(const World& world) {
+  if (world.config.mode == "nftables") return {&render_nftables, &apply_nftables, &diff_nftables};
+  if (world.config.mode == "ipvs") return {&render_ipvs, &apply_ipvs, &diff_ipvs};
+  return {&render_iptables, &apply_iptables, &diff_iptables};
+}
 
 PartChange compare(const std::vector<std::string>* before, const std::vector<std::string>* after) {
   static const std::vector<std::string> kNone;
@@ -111,7 +117,6 @@ int diff(const Arguments& arguments) {
   const auto world = load_world(arguments);
   if (!world) return complain(world.error().text), kTrouble;
   const std::string& mode = world->config.mode;
-  const auto diff_family = mode == "nftables" ? &diff_nftables : &diff_iptables;
   const auto support = proxyd::probe_families(mode);
   std::string out;
   int status = 0;
@@ -122,7 +127,7 @@ int diff(const Arguments& arguments) {
   for (const auto family : arguments.families) {
     if (!(family == net::Family::V4 ? support.v4 : support.v6)) continue;
     ++served;
-    const auto change = diff_family(*world, family);
+    const auto change = mode_of(*world).diff(*world, family);
     if (!change) {
       complain(std::string(net::name(family)) + ": " + change.error().text);
       trouble = true;

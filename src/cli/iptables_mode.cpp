@@ -31,6 +31,19 @@ Result<iptables::Tables> tables_for(const World& world, const iptables::Settings
   return tables;
 }
 
+std::vector<std::string> settings_changes(const iptables::Settings& settings) {
+  std::vector<std::string> changes;
+  if (settings.serves_localhost()) add_route_localnet(changes);
+  if (!kernel::probe_counters()) return changes;
+  for (const char* counter : {iptables::kInvalidCounter, iptables::kLocalhostCounter}) {
+    if (!kernel::counter_exists(counter))
+      changes.push_back(std::string("nfacct counter ") + counter + ": created");
+  }
+  return changes;
+}
+
+}  // namespace
+
 std::string tables_json(const iptables::Tables& tables) {
   std::string out;
   for (const auto table : iptables::kTables) {
@@ -70,19 +83,6 @@ std::vector<PartChange> compare_tables(const iptables::Tables& before,
   }
   return changes;
 }
-
-std::vector<std::string> settings_changes(const iptables::Settings& settings) {
-  std::vector<std::string> changes;
-  if (settings.serves_localhost()) add_route_localnet(changes);
-  if (!kernel::probe_counters()) return changes;
-  for (const char* counter : {iptables::kInvalidCounter, iptables::kLocalhostCounter}) {
-    if (!kernel::counter_exists(counter))
-      changes.push_back(std::string("nfacct counter ") + counter + ": created");
-  }
-  return changes;
-}
-
-}  // namespace
 
 Result<Rendered> render_iptables(const World& world, net::Family family) {
   const auto tables = TRY(tables_for(world, settings_of(world, family)));

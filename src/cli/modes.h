@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/iptables/tables.h"
 #include "base/result.h"
 #include "cli/subcommand.h"
 #include "net/ip.h"
@@ -18,6 +19,7 @@ struct Rendered {
 };
 base::Result<Rendered> render_iptables(const World& world, net::Family family);
 base::Result<Rendered> render_nftables(const World& world, net::Family family);
+base::Result<Rendered> render_ipvs(const World& world, net::Family family);
 
 // What one full sync has done.
 struct Applied {
@@ -26,6 +28,7 @@ struct Applied {
 };
 base::Result<Applied> apply_iptables(const World& world, net::Family family);
 base::Result<Applied> apply_nftables(const World& world, net::Family family);
+base::Result<Applied> apply_ipvs(const World& world, net::Family family);
 
 // What would change in one chain of a table or, if none is named, in a whole table.
 struct PartChange {
@@ -44,6 +47,20 @@ struct FamilyChange {
 };
 base::Result<FamilyChange> diff_iptables(const World& world, net::Family family);
 base::Result<FamilyChange> diff_nftables(const World& world, net::Family family);
+base::Result<FamilyChange> diff_ipvs(const World& world, net::Family family);
+
+// The functions of one mode.
+struct Mode {
+  base::Result<Rendered> (*render)(const World&, net::Family);
+  base::Result<Applied> (*apply)(const World&, net::Family);
+  base::Result<FamilyChange> (*diff)(const World&, net::Family);
+};
+Mode mode_of(const World& world);
+
+// Of mode iptables, and of the rules that mode ipvs has beside its sets.
+std::string tables_json(const iptables::Tables& tables);
+std::vector<PartChange> compare_tables(const iptables::Tables& before,
+                                       const iptables::Tables& after);
 
 // Two states, as lines; null if there was nothing, or will be nothing.
 PartChange compare(const std::vector<std::string>* before, const std::vector<std::string>* after);

@@ -71,10 +71,9 @@ std::string whole_json(const World& world, const std::string& families) {
 int render(const Arguments& arguments) {
   const auto world = load_world(arguments);
   if (!world) return complain(world.error().text), 1;
-  const auto render_family = world->config.mode == "nftables" ? &render_nftables : &render_iptables;
   std::string out;
   for (const auto family : arguments.families) {
-    const auto rendered = render_family(*world, family);
+    const auto rendered = mode_of(*world).render(*world, family);
     if (!rendered) return complain(rendered.error().text), 1;
     if (arguments.json) {
       out += (out.empty() ? "\n" : ",\n") + family_json(*world, family, *rendered);

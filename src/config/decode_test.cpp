@@ -241,7 +241,7 @@ TEST(Defaults, PeriodsComeFromTheSectionOfTheMode) {
   EXPECT_EQ(periods("nftables"), std::pair(13L, 3L));
 }
 
-TEST(Defaults, AMinimumThatNobodyWroteDoesNotHoldUpModeNftables) {
+TEST(Defaults, AMinimumThatNobodyWroteHoldsUpModeIptablesOnly) {
   const auto gap = [](const std::string& body) {
     return min_sync_gap(config_of(body + "\nmode: nftables"));
   };
@@ -253,7 +253,8 @@ TEST(Defaults, AMinimumThatNobodyWroteDoesNotHoldUpModeNftables) {
   EXPECT_EQ(gap("nftables: {minSyncPeriod: 3s}"), 3s);
   EXPECT_EQ(config_of("mode: nftables").min_sync_period, 1s) << "what is shown stays the same";
   EXPECT_EQ(min_sync_gap(config_of("mode: iptables")), 1s);
-  EXPECT_EQ(min_sync_gap(config_of("mode: ipvs")), 0s);
+  EXPECT_EQ(min_sync_gap(config_of("mode: ipvs")), 10ms);
+  EXPECT_EQ(min_sync_gap(config_of("ipvs: {minSyncPeriod: 2s}\nmode: ipvs")), 2s);
 }
 
 TEST(Defaults, MasqueradeAllComesFromTheSectionOfTheMode) {

@@ -64,8 +64,12 @@ bool Aftermath::take_in(const Synced& sync) {
 }
 
 bool Aftermath::take_in(const model::ServiceKey& key, const model::ServiceEntry* entry) {
-  const plan::ServiceSummary now =
+  plan::ServiceSummary now =
       entry != nullptr ? plan::summarize(*entry, parts_.context) : plan::ServiceSummary{};
+  if (parts_.counts_services) {
+    now.internal_without_local = std::min(now.internal_without_local, 1U);
+    now.external_without_local = std::min(now.external_without_local, 1U);
+  }
   const auto known = summaries_.find(key);
   const plan::ServiceSummary before =
       known != summaries_.end() ? known->second : plan::ServiceSummary{};

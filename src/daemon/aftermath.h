@@ -48,6 +48,8 @@ class Aftermath {
     std::function<void(std::shared_ptr<const serve::HealthPorts>)> publish;
     // Deletes the connections that are stale.
     std::function<base::Result<kernel::Sweep>(const plan::FlowJudge&)> sweep;
+    // Services without a local endpoint are counted, not their ports.
+    bool counts_services = false;
     // Once, after the first sync.
     std::function<void()> first_synced = [] {};
     std::optional<ResetWatch> resets{};

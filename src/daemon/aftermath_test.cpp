@@ -22,19 +22,20 @@ using testing::Not;
 // A store whose changes are programmed at once, and what follows from that.
 class AftermathTest : public testing::Test {
  protected:
-  AftermathTest()
-      : aftermath_({.context = {.node_name = "node1"},
-                    .metrics = metrics_,
-                    .health = health_,
-                    .publish = [this](auto ports) { published_.push_back(std::move(ports)); },
-                    .sweep = [this](const plan::FlowJudge& judge) -> base::Result<kernel::Sweep> {
-                      ++sweeps_;
-                      if (fail_) return kernel_failure();
-                      judged_stale_ = judge.stale(flow_);
-                      return kernel::Sweep{.seen = 10, .deleted = 3};
-                    },
-                    .first_synced = [this] { ++first_syncs_; },
-                    .clock = [] { return Aftermath::Wall(seconds(1000)); }}) {}
+  Aftermath::Parts parts() {
+    return {.context = {.node_name = "node1", .zone = {}, .node_ip = {}},
+            .metrics = metrics_,
+            .health = health_,
+            .publish = [this](auto ports) { published_.push_back(std::move(ports)); },
+            .sweep = [this](const plan::FlowJudge& judge) -> base::Result<kernel::Sweep> {
+              ++sweeps_;
+              if (fail_) return kernel_failure();
+              judged_stale_ = judge.stale(flow_);
+              return kernel::Sweep{.seen = 10, .deleted = 3};
+            },
+            .first_synced = [this] { ++first_syncs_; },
+            .clock = [] { return Aftermath::Wall(seconds(1000)); }};
+  }
 
   static base::Result<kernel::Sweep> kernel_failure() {
     return base::fail(base::ErrorCode::Busy, "told to fail");
@@ -73,7 +74,7 @@ class AftermathTest : public testing::Test {
   bool fail_ = false;
   bool judged_stale_ = false;
   net::Flow flow_;
-  Aftermath aftermath_;
+  Aftermath aftermath_{parts()};
 };
 
 TEST_F(AftermathTest, HealthCheckPortsAreThoseOfServicesWithLocalPolicy) {
@@ -109,6 +110,27 @@ TEST_F(AftermathTest, PortsWithoutLocalEndpointsAreCountedUpAndDown) {
   EXPECT_THAT(
       metrics_->text(),
       HasSubstr("no_local_endpoints_total{ip_family=\"IPv4\",traffic_policy=\"external\"} 0"));
+}
+
+TEST_F(AftermathTest, InModeIpvsServicesAreCountedAndNotTheirPorts) {
+  auto of_ipvs = parts();
+  of_ipvs.counts_services = true;
+  aftermath_ = Aftermath(std::move(of_ipvs));
+  sync({service("a/lb")
+            .load_balancer("203.0.113.1")
+            .cluster_ip("10.96.0.1")
+            .port("http", 80)
+            .port("https", 443)
+            .local_external()
+            .ptr(),
+        slice("a/lb", "one")
+            .port("http", 80)
+            .port("https", 443)
+            .ready("10.244.0.2", "node2")
+            .ptr()});
+  EXPECT_THAT(
+      metrics_->text(),
+      HasSubstr("no_local_endpoints_total{ip_family=\"IPv4\",traffic_policy=\"external\"} 1"));
 }
 
 TEST_F(AftermathTest, ConnectionsAreLookedAtOnlyWhenAUdpServiceChanges) {

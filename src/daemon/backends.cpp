@@ -1,6 +1,7 @@
 #include "daemon/backends.h"
 
 #include "backend/iptables/proxier.h"
+#include "backend/ipvs/proxier.h"
 #include "backend/nftables/proxier.h"
 #include "base/text.h"
 #include "daemon/kernel_version.h"
@@ -99,10 +100,22 @@ Result<BackendPtr> make_nftables(const nftables::Settings& settings, const Liste
   return TRY(nftables::Proxier::open(settings, listeners));
 }
 
+// What all families of the mode share.
+Result<> prepare_ipvs(const config::Config& config, const NodeFacts& node,
+                      const std::vector<net::Family>& families) {
+  klog::error(kIpvsDeprecated, "");
+  const std::string scheduler = ipvs_settings(config, node, node.primary).options.scheduler;
+  TRY_CONTEXT(ipvs::check_kernel(scheduler, families), "can't use the IPVS proxier");
+  TRY(set_up_ipvs(config.ipvs));
+  set_ipvs_timeouts(config.ipvs);
+  return {};
+}
+
 Result<BackendPtr> make_backend(const config::Config& config, const NodeFacts& node,
                                 net::Family family, const Listeners& listeners) {
   if (config.mode == "nftables")
     return make_nftables(nftables_settings(config, node, family), listeners);
+  if (config.mode == "ipvs") return TRY(ipvs::Proxier::open(ipvs_settings(config, node, family)));
   return make_iptables(iptables_settings(config, node, family));
 }
 
@@ -112,6 +125,7 @@ Result<std::vector<BackendPtr>> make_backends(const config::Config& config, cons
   const auto families = TRY(choose_families(config.mode, node));
   const bool dual_stack = families.size() == 2;
   TRY(warn_about_configuration(config, node, dual_stack));
+  if (config.mode == "ipvs") TRY(prepare_ipvs(config, node, families));
   const auto listeners = std::make_shared<kernel::nf_tables::Listeners>();
   std::vector<BackendPtr> backends;
   for (const auto family : families) {

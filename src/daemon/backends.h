@@ -11,6 +11,11 @@
 
 namespace proxyd {
 
+// Said at the start of mode ipvs, as kube-proxy does.
+inline constexpr const char* kIpvsDeprecated =
+    "The ipvs proxier is now deprecated and may be removed in a future release. Please use "
+    "'nftables' instead.";
+
 // IPv4 first. Says which families are served, and what in the configuration looks wrong. Sets what the mode
 // needs on the node.
 base::Result<std::vector<std::unique_ptr<backend::Backend>>> make_backends(

@@ -10,6 +10,7 @@
 
 #include "backend/iptables/cleanup.h"
 #include "backend/iptables/commit.h"
+#include "backend/ipvs/layout.h"
 #include "backend/nftables/layout.h"
 #include "base/text.h"
 #include "kernel/ipset.h"
@@ -29,39 +30,14 @@ using base::Result;
 
 using Complain = std::function<void(const base::Error&)>;
 
-constexpr const char* kIpvsDevice = "kube-ipvs0";
-
-// The sets of mode ipvs, without the KUBE- or KUBE-6- in front.
-constexpr std::array<std::string_view, 17> kSets{
-    "LOOP-BACK",
-    "CLUSTER-IP",
-    "EXTERNAL-IP",
-    "EXTERNAL-IP-LOCAL",
-    "LOAD-BALANCER",
-    "LOAD-BALANCER-FW",
-    "LOAD-BALANCER-LOCAL",
-    "LOAD-BALANCER-SOURCE-IP",
-    "LOAD-BALANCER-SOURCE-CIDR",
-    "NODE-PORT-TCP",
-    "NODE-PORT-LOCAL-TCP",
-    "NODE-PORT-UDP",
-    "NODE-PORT-LOCAL-UDP",
-    "NODE-PORT-SCTP-HASH",
-    "NODE-PORT-LOCAL-SCTP-HASH",
-    "HEALTH-CHECK-NODE-PORT",
-    "IPVS-IPS",
-};
-constexpr size_t kMaxSetName = 31;
-
 // How long the kernel may take to free rules that are gone, and with them their hold on a set.
 constexpr auto kSetPatience = std::chrono::seconds(2);
 constexpr auto kSetPause = std::chrono::milliseconds(20);
 
 std::vector<std::string> set_names(net::Family family) {
   std::vector<std::string> names;
-  const std::string prefix = family == net::Family::V4 ? "KUBE-" : "KUBE-6-";
-  for (const auto set : kSets)
-    names.push_back((prefix + std::string(set)).substr(0, kMaxSetName));
+  for (const auto set : ipvs::all_sets())
+    names.push_back(ipvs::set_name(set, family));
   return names;
 }
 
@@ -129,7 +105,7 @@ Result<> destroy_sets(net::Family family, const Complain& complain) {
 // Virtual servers and their device are there for both families: whichever comes first removes them.
 void remove_servers(const Complain& complain) {
   complain_unless_absent(flush_virtual_servers(), complain);
-  complain_unless_absent(kernel::delete_link(kIpvsDevice, "dummy"), complain);
+  complain_unless_absent(kernel::delete_link(ipvs::kDevice, ipvs::kDeviceKind), complain);
 }
 
 // All state of modes iptables and ipvs, which share chains. Rules go before the sets that they use.

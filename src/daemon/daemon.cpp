@@ -8,6 +8,8 @@
 #include <span>
 #include <thread>
 
+#include <boost/asio/post.hpp>
+
 #include "config/go_duration.h"
 #include "daemon/aftermath.h"
 #include "daemon/api_source.h"
@@ -20,6 +22,7 @@
 #include "daemon/node_facts.h"
 #include "daemon/node_setup.h"
 #include "daemon/privileges.h"
+#include "daemon/problems.h"
 #include "daemon/rule_watch.h"
 #include "daemon/servers.h"
 #include "daemon/sync_loop.h"
@@ -174,13 +177,34 @@ config::Duration patience(const config::Config& config) {
   return 2 * std::min(config.sync_period, config::Duration::max() / 2);
 }
 
+// A Service that asks for what it does not get.
+void tell_problem(Source& source, const backend::Problem& problem) {
+  klog::warning("A Service asks for something that it does not get, using the default",
+                {{"service", problem.service.str()}, {"problem", problem.text}});
+  source.record(
+      {.regarding = {.kind = "Service", .ns = problem.service.ns, .name = problem.service.name},
+       .type = kube::Event::Type::Warning,
+       .reason = "InvalidIPVSAnnotation",
+       .action = "SyncProxyRules",
+       .note = problem.text});
+}
+
+// From any thread.
+std::function<void(Problems)> report_to(ProblemBook& book, Loop& loop) {
+  return [&book, &io = loop.io()](Problems found) {
+    boost::asio::post(io, [&book, found = std::move(found)] { book.take(found); });
+  };
+}
+
 // What all families share.
 struct Shared {
+  Loop& loop;
   const config::Options& options;
   const NodeFacts& node;
   Servers& servers;
   std::shared_ptr<metrics::Metrics> metrics;
   std::shared_ptr<serve::Health> health;
+  ProblemBook& problems;
 };
 
 // What follows each sync of one family.
@@ -194,6 +218,7 @@ Aftermath aftermath_of(net::Family family, const Shared& shared) {
        .health = shared.health,
        .publish = shared.servers.serve_health_ports(shared.node, family),
        .sweep = [family](const plan::FlowJudge& judge) { return sweep_udp(family, judge); },
+       .counts_services = config.mode == "ipvs",
        .first_synced = [mode = config.mode, family] { clean_other_modes(mode, family); },
        .resets = watch_for_resets(shared.options, family, addresses)});
 }
@@ -218,7 +243,9 @@ Mailbox start_sync_thread(std::unique_ptr<backend::Backend> backend, const Share
                 {.min_sync = config::min_sync_gap(config),
                  .sync = config.sync_period,
                  .count = count,
-                 .mode = config.mode},
+                 .mode = config.mode,
+                 .problems = config.mode == "ipvs" ? report_to(shared.problems, shared.loop)
+                                                   : std::function<void(Problems)>()},
                 shared.metrics, std::move(after));
   auto mailbox = std::make_shared<event::Mailbox<Update>>();
   std::thread([loop = std::move(loop), mailbox]() mutable { loop.run(*mailbox); }).detach();
@@ -324,10 +351,14 @@ Result<> run(const config::Options& options) {
   }
 
   // model -> plan -> backend -> kernel, a thread for each family
-  const Shared shared{options, node, *servers, metrics, health};
+  ProblemBook problems([&](const backend::Problem& problem) { tell_problem(*source, problem); });
+  const Shared shared{loop, options, node, *servers, metrics, health, problems};
   auto families = TRY(start_families(std::move(backends), loop, shared));
   intake.open(std::move(families.mailboxes));
   source->start();
+  if (config.mode == "ipvs")
+    source->record(
+        node_event(kube::Event::Type::Warning, "IPVSDeprecation", name, kIpvsDeprecated));
   source->record(node_event(kube::Event::Type::Normal, "Starting", name, ""));
   return loop.run();
 }

@@ -47,9 +47,18 @@ Result<> check_nftables_kernel(std::string_view release) {
 Result<> check_nftables_kernel() {
   const char* skip = std::getenv(kSkipCheck);
   if (skip != nullptr && *skip != '\0') return {};
-  const std::string release =
-      TRY_CONTEXT(kernel::read_small_file("/proc/sys/kernel/osrelease"), kCannotTell);
-  return check_nftables_kernel(release);
+  return check_nftables_kernel(TRY_CONTEXT(kernel_release(), kCannotTell));
+}
+
+std::optional<ConnectionReuse> connection_reuse(std::string_view release) {
+  const auto version = parse_version(release);
+  if (!version) return std::nullopt;
+  if (*version < Version{4, 1}) return ConnectionReuse::NotKnown;
+  return *version < Version{5, 9} ? ConnectionReuse::Needed : ConnectionReuse::NotNeeded;
+}
+
+Result<std::string> kernel_release() {
+  return kernel::read_small_file("/proc/sys/kernel/osrelease");
 }
 
 }  // namespace proxyd

@@ -26,5 +26,14 @@ TEST(KernelVersion, WhatIsNoVersionIsSaid) {
             "could not check kernel version: \"99999999999999999999.1\" is no version");
 }
 
+TEST(KernelVersion, DecidesAboutConnectionReuseInIpvs) {
+  EXPECT_EQ(connection_reuse("3.10.0"), ConnectionReuse::NotKnown);
+  for (const auto* old : {"4.1.0", "4.19.0-27-amd64\n", "5.8"})
+    EXPECT_EQ(connection_reuse(old), ConnectionReuse::Needed) << old;
+  for (const auto* good : {"5.9", "6.1.0-28-amd64"})
+    EXPECT_EQ(connection_reuse(good), ConnectionReuse::NotNeeded) << good;
+  EXPECT_EQ(connection_reuse("linux"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace proxyd

@@ -115,11 +115,6 @@ NodeFacts resolve_node(const config::Config& config, const std::string& name,
 }
 
 base::Result<> check_settings(const config::Config& config) {
-  if (config.mode != "iptables" && config.mode != "nftables") {
-    return base::fail(base::ErrorCode::Unsupported,
-                      "proxy mode \"" + config.mode +
-                          "\" is not built into this version yet; iptables and nftables are");
-  }
   const auto check = [](const std::string& key, const std::string& name) -> base::Result<> {
     const auto odd = [](char c) { return c <= ' ' || c == '/' || c == '"' || c == 0x7f; };
     if (name.size() < IFNAMSIZ && std::ranges::none_of(name, odd)) return {};
@@ -220,6 +215,21 @@ nftables::Settings nftables_settings(const config::Config& config, const NodeFac
           .node_ip = node.ips[index(family)],
           .external_ips = config::gate_enabled(config, "AllowServiceExternalIPs"),
           .node_port_cidrs = std::move(range.cidrs)};
+}
+
+ipvs::Settings ipvs_settings(const config::Config& config, const NodeFacts& node, Family family) {
+  ipvs::Settings settings{.options = {.family = family,
+                                      .scheduler = config.ipvs.scheduler,
+                                      .masquerade_mark = 1U << config.ipvs.masquerade_bit,
+                                      .masquerade_all = config.masquerade_all,
+                                      .local_traffic = local_traffic(config, node, family)},
+                          .context = plan_context(config, node, family),
+                          .node_port_cidrs = {},
+                          .exclude_cidrs = parse_cidrs(config.ipvs.exclude_cidrs)};
+  if (settings.options.scheduler.empty()) settings.options.scheduler = "rr";
+  NodePortRange range = node_port_range(config, node, family);
+  if (!range.everywhere) settings.node_port_cidrs = std::move(range.cidrs);
+  return settings;
 }
 
 bool leaves_out_loopback(const nftables::Settings& settings) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/iptables/proxier.h"
+#include "backend/ipvs/proxier.h"
 #include "backend/nftables/proxier.h"
 #include "base/result.h"
 #include "config/config.h"
@@ -36,8 +37,7 @@ NodeFacts resolve_node(const config::Config& config, const std::string& name,
                        const model::Node* node,
                        const std::vector<kernel::InterfaceAddress>& addresses);
 
-// Can these settings be served? The mode must be built into this version, and interface names, which
-// get into rules, must be such as the kernel has them.
+// Can these settings be served? Interface names, which get into rules, must be such as the kernel has them.
 base::Result<> check_settings(const config::Config& config);
 
 // Where node ports are open: the CIDRs of one family, or everywhere.
@@ -65,6 +65,8 @@ iptables::Settings iptables_settings(const config::Config& config, const NodeFac
                                      net::Family family);
 nftables::Settings nftables_settings(const config::Config& config, const NodeFacts& node,
                                      net::Family family);
+ipvs::Settings ipvs_settings(const config::Config& config, const NodeFacts& node,
+                             net::Family family);
 // In mode nftables: loopback is in the range of node ports, and yet none will be open there.
 bool leaves_out_loopback(const nftables::Settings& settings);
 

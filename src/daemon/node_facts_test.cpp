@@ -137,6 +137,27 @@ TEST(Settings, OfModeNftablesComeFromItsSection) {
   EXPECT_FALSE(settings.external_ips);
 }
 
+TEST(Settings, OfModeIpvsComeFromItsSectionAndFromThatOfIptables) {
+  auto config = defaults();
+  config.ipvs.masquerade_bit = 7;
+  config.masquerade_all = true;
+  config.ipvs.exclude_cidrs = {"10.9.0.0/16", "fd00:9::/64"};
+  config.detect_local.cluster_cidrs = {"10.244.0.0/16"};
+  auto settings = ipvs_settings(config, facts(config, node({"172.31.0.11"})), Family::V4);
+  EXPECT_EQ(settings.options.scheduler, "rr");
+  EXPECT_EQ(settings.options.masquerade_mark, 0x80U);
+  EXPECT_TRUE(settings.options.masquerade_all);
+  EXPECT_EQ(settings.options.local_traffic.cidr, cidr("10.244.0.0/16"));
+  EXPECT_THAT(settings.node_port_cidrs, ElementsAre());
+  EXPECT_THAT(settings.exclude_cidrs, ElementsAre(cidr("10.9.0.0/16"), cidr("fd00:9::/64")));
+  EXPECT_EQ(settings.context.node_ip, ip("172.31.0.11"));
+  config.ipvs.scheduler = "mh";
+  config.node_port_addresses = {"172.31.0.0/24"};
+  settings = ipvs_settings(config, facts(config, node({"172.31.0.11"})), Family::V4);
+  EXPECT_EQ(settings.options.scheduler, "mh");
+  EXPECT_THAT(settings.node_port_cidrs, ElementsAre(cidr("172.31.0.0/24")));
+}
+
 TEST(LocalTraffic, IsRecognisedAsConfigured) {
   auto config = defaults();
   config.detect_local.cluster_cidrs = {"10.244.0.0/16", "fd00:244::/64"};
@@ -148,15 +169,6 @@ TEST(LocalTraffic, IsRecognisedAsConfigured) {
   EXPECT_EQ(local_traffic(config, f, Family::V4).by, plan::LocalTraffic::By::InterfacePrefix);
   config.detect_local_mode = "NodeCIDR";
   EXPECT_EQ(local_traffic(config, f, Family::V4).by, plan::LocalTraffic::By::Nothing);
-}
-
-TEST(Settings, AModeThatIsNotBuiltIsNamed) {
-  auto config = defaults();
-  config.mode = "ipvs";
-  EXPECT_EQ(check_settings(config).error().text,
-            "proxy mode \"ipvs\" is not built into this version yet; iptables and nftables are");
-  config.mode = "nftables";
-  EXPECT_TRUE(check_settings(config));
 }
 
 TEST(Settings, InterfaceNamesMustBeSuchAsTheKernelHasThem) {

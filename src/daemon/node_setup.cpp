@@ -9,6 +9,7 @@
 
 #include "backend/iptables/commit.h"
 #include "base/text.h"
+#include "kernel/ipvs.h"
 #include "kernel/sysctl.h"
 #include "log/log.h"
 
@@ -130,6 +131,46 @@ Result<bool> allow_localhost_node_ports(const std::string& root) {
   TRY_CONTEXT(kernel::write_sysctl(kRouteLocalnet, 1, root),
               std::string("can't set sysctl ") + kRouteLocalnet + " to 1");
   return true;
+}
+
+std::vector<std::pair<std::string, int64_t>> ipvs_sysctls(bool strict_arp, ConnectionReuse reuse) {
+  std::vector<std::pair<std::string, int64_t>> sysctls{{"net/ipv4/vs/conntrack", 1}};
+  if (reuse == ConnectionReuse::Needed) sysctls.emplace_back("net/ipv4/vs/conn_reuse_mode", 0);
+  sysctls.emplace_back("net/ipv4/vs/expire_nodest_conn", 1);
+  sysctls.emplace_back("net/ipv4/vs/expire_quiescent_template", 1);
+  sysctls.emplace_back("net/ipv4/ip_forward", 1);
+  if (strict_arp) {
+    sysctls.emplace_back("net/ipv4/conf/all/arp_ignore", 1);
+    sysctls.emplace_back("net/ipv4/conf/all/arp_announce", 2);
+  }
+  return sysctls;
+}
+
+Result<> set_up_ipvs(const config::Ipvs& ipvs, const std::string& root) {
+  const auto reuse = connection_reuse(TRY(kernel_release()));
+  if (reuse == ConnectionReuse::NotKnown)
+    klog::error("Can't set sysctl, kernel version doesn't satisfy minimum version requirements",
+                "the kernel is older than 4.1", {{"sysctl", "net/ipv4/vs/conn_reuse_mode"}});
+  const auto sysctls = ipvs_sysctls(ipvs.strict_arp, reuse.value_or(ConnectionReuse::NotNeeded));
+  for (const auto& [name, value] : sysctls) {
+    TRY_CONTEXT(set_if_different(name, value, root),
+                "can't set sysctl " + name + " to " + std::to_string(value));
+  }
+  return {};
+}
+
+void set_ipvs_timeouts(const config::Ipvs& ipvs) {
+  const auto whole = [](config::Duration timeout) {
+    return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(timeout).count());
+  };
+  if (ipvs.tcp_timeout.count() + ipvs.tcp_fin_timeout.count() + ipvs.udp_timeout.count() == 0)
+    return;
+  auto opened = kernel::Ipvs::open();
+  const auto set = opened ? opened->set_timeouts({.tcp = whole(ipvs.tcp_timeout),
+                                                  .tcp_fin = whole(ipvs.tcp_fin_timeout),
+                                                  .udp = whole(ipvs.udp_timeout)})
+                          : Result<>(std::unexpected(opened.error()));
+  if (!set) klog::error("Failed to configure IPVS timeouts", set.error().text);
 }
 
 std::string FamilySupport::Notice::str() const {

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "config/config.h"
+#include "daemon/kernel_version.h"
 #include "log/log.h"
 
 namespace proxyd {
@@ -36,6 +37,13 @@ inline constexpr const char* kRouteLocalnet = "net/ipv4/conf/all/route_localnet"
 
 // Sets route_localnet, which node ports on 127.0.0.1 need. True: it was changed.
 base::Result<bool> allow_localhost_node_ports(const std::string& root = "");
+
+// What mode ipvs needs, below /proc/sys, in the order in which it is set. Pure.
+std::vector<std::pair<std::string, int64_t>> ipvs_sysctls(bool strict_arp, ConnectionReuse reuse);
+// Sets those that differ.
+base::Result<> set_up_ipvs(const config::Ipvs& ipvs, const std::string& root = "");
+// The time-outs of connections that are configured. A failure is told, and no more.
+void set_ipvs_timeouts(const config::Ipvs& ipvs);
 
 // The families that can be served, IPv4 first: the kernel must have it, and iptables, if the mode uses
 // that, must work for it. `notices` gets a line for each that cannot.

@@ -14,6 +14,7 @@
 #include "backend/backend.h"
 #include "daemon/aftermath.h"
 #include "daemon/mending.h"
+#include "daemon/problems.h"
 #include "daemon/schedule.h"
 #include "daemon/update.h"
 #include "event/mailbox.h"
@@ -35,6 +36,8 @@ class SyncLoop {
     Schedule::Duration sync;     // retry after a failure, and how often to look for flushed rules
     Schedule::Duration count{};  // how often to count connections; 0: never
     std::string mode = "iptables";
+    // What Services do not get of what they ask for, of those that a sync has looked at.
+    std::function<void(Problems)> problems{};  // empty: nobody listens
   };
 
   SyncLoop(std::unique_ptr<backend::Backend> backend, Settings settings,
@@ -51,6 +54,8 @@ class SyncLoop {
  private:
   void take(Update update);
   void check_for_flush();
+  // Nobody has changed anything.
+  void confirm(std::chrono::nanoseconds took);
   void mend();
   void count_connections();
   void sync();
@@ -77,6 +82,7 @@ class SyncLoop {
   Time last_full_;
   Time next_check_;       // for flushed rules
   Time next_count_;       // of connections
+  Time next_tending_;     // of what the backend has to do between syncs
   int quick_checks_ = 0;  // checks left at the short interval after a flush
   int failures_ = 0;      // in a row
   bool synced_ = false;   // once, at least

@@ -26,6 +26,9 @@ class FakeBackend : public backend::Backend {
     int checks = 0;
     int counts = 0;
     bool can_count = true;
+    std::vector<backend::Problem> problems;
+    backend::Backend::Time tend_at = backend::Backend::Time::max();
+    int tended = 0;
   };
   explicit FakeBackend(State& state) : state_(state) {}
 
@@ -34,8 +37,18 @@ class FakeBackend : public backend::Backend {
     state_.requests.push_back(request);
     if (state_.fail) return base::fail(base::ErrorCode::System, "told to fail");
     state_.flushed = false;
-    return backend::SyncReport{
-        .full = request.full, .cleanup_failures = state_.cleanup_failures, .warnings = {}};
+    return backend::SyncReport{.full = request.full,
+                               .cleanup_failures = state_.cleanup_failures,
+                               .tables = {},
+                               .warnings = {},
+                               .problems = state_.problems};
+  }
+  Time tend(Time now) override {
+    if (now >= state_.tend_at) {
+      ++state_.tended;
+      state_.tend_at = Time::max();
+    }
+    return state_.tend_at;
   }
   base::Result<std::vector<backend::PortConnections>> count_connections(
       const model::Snapshot&) override {
@@ -58,7 +71,12 @@ class SyncLoopTest : public testing::Test {
                 const std::string& mode = "iptables") {
     const auto metrics = std::make_shared<metrics::Metrics>(mode);
     metrics_ = metrics;
-    return SyncLoop(std::make_unique<FakeBackend>(state_), {seconds(1), sync_period, count, mode},
+    return SyncLoop(std::make_unique<FakeBackend>(state_),
+                    {.min_sync = seconds(1),
+                     .sync = sync_period,
+                     .count = count,
+                     .mode = mode,
+                     .problems = [this](const Problems& found) { problems_.push_back(found); }},
                     metrics,
                     Aftermath({.context = {},
                                .metrics = metrics,
@@ -90,11 +108,51 @@ class SyncLoopTest : public testing::Test {
   }
 
   FakeBackend::State state_;
+  std::vector<Problems> problems_;
   std::shared_ptr<metrics::Metrics> metrics_;  // of the last loop
   std::shared_ptr<serve::Health> health_ = std::make_shared<serve::Health>(seconds(60));
   SyncLoop::Time start_{hours(1000)};
   SyncLoop::Time now_ = start_;
 };
+
+TEST_F(SyncLoopTest, TheBackendIsTendedWhenItAsksFor) {
+  auto one = loop();
+  state_.tend_at = start_ + seconds(7);
+  EXPECT_EQ(turn(one, 0, update({"default/a"})), start_ + seconds(7));
+  turn(one, 6);
+  EXPECT_EQ(state_.tended, 0);
+  turn(one, 7);
+  turn(one, 8);
+  EXPECT_EQ(state_.tended, 1);
+}
+
+TEST_F(SyncLoopTest, ProblemsOfServicesAreHandedOnWithWhatWasLookedAt) {
+  auto one = loop();
+  state_.problems = {{key("default/a"), "too heavy"}};
+  turn(one, 0, update({"default/a"}));
+  state_.problems.clear();
+  turn(one, 2, update({"default/b"}));
+  ASSERT_EQ(problems_.size(), 2U);
+  EXPECT_TRUE(problems_[0].full);
+  EXPECT_THAT(problems_[0].found, ElementsAre(backend::Problem{key("default/a"), "too heavy"}));
+  EXPECT_FALSE(problems_[1].full);
+  EXPECT_THAT(problems_[1].services, ElementsAre(key("default/b")));
+  EXPECT_THAT(problems_[1].found, IsEmpty());
+}
+
+TEST_F(SyncLoopTest, InModeIpvsALookThatFindsAllInOrderIsARun) {
+  const auto runs = [&](const std::string& mode) {
+    auto one = loop(seconds(30), {}, mode);
+    turn(one, 0, update({}));
+    turn(one, 31);
+    turn(one, 62);
+    return metrics_->text();
+  };
+  const std::string counted =
+      "kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family=\"IPv4\"} ";
+  EXPECT_THAT(runs("ipvs"), HasSubstr(counted + "3\n"));
+  EXPECT_THAT(runs("nftables"), HasSubstr(counted + "1\n"));
+}
 
 TEST_F(SyncLoopTest, ConnectionsAreCountedOnlyIfAskedFor) {
   auto quiet = loop();
