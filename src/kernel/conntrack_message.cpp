@@ -3,13 +3,11 @@
 #include <arpa/inet.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
-#include <netinet/in.h>
 
-#include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "kernel/attributes.h"
+#include "kernel/netlink_values.h"
 
 namespace kernel {
 namespace {
@@ -19,30 +17,14 @@ using net::IpAddr;
 using net::Protocol;
 using net::Tuple;
 using netlink::Attributes;
+using netlink::number;
+using netlink::protocol_of;
+using netlink::value;
 
 // Bits of CTA_FILTER_ORIG_FLAGS, which the kernel's headers do not publish: compare the protocol of the tuple.
 constexpr uint32_t kCompareProtocol = 1U << 3;
 
-constexpr std::array<uint8_t, 3> kProtocolNumbers{IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
-
 constexpr uint16_t conntrack(uint16_t message) { return NFNL_SUBSYS_CTNETLINK << 8 | message; }
-
-uint8_t number(Protocol protocol) { return kProtocolNumbers[static_cast<size_t>(protocol)]; }
-
-std::optional<Protocol> protocol_of(uint8_t wanted) {
-  const auto* found = std::ranges::find(kProtocolNumbers, wanted);
-  if (found == kProtocolNumbers.end()) return std::nullopt;
-  return static_cast<Protocol>(found - kProtocolNumbers.begin());
-}
-
-// The value of an attribute that has exactly the size of a T.
-template <typename T>
-std::optional<T> value(const nlattr& attribute) {
-  T out;
-  if (mnl_attr_get_payload_len(&attribute) != sizeof out) return std::nullopt;
-  std::memcpy(&out, mnl_attr_get_payload(&attribute), sizeof out);
-  return out;
-}
 
 std::optional<IpAddr> address_v4(const nlattr& attribute) {
   const auto bytes = value<uint32_t>(attribute);
