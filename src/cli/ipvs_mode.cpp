@@ -1,5 +1,7 @@
 #include <net/if.h>
 
+#include <set>
+
 #include "backend/iptables/commit.h"
 #include "backend/ipvs/node_addresses.h"
 #include "backend/ipvs/rules.h"
@@ -72,6 +74,18 @@ std::vector<std::string> sysctl_changes(const config::Config& config) {
   return changes;
 }
 
+// Leaves out the virtual servers that a sync leaves alone.
+ipvs::Observed without_others(ipvs::Observed observed, const ipvs::Observed& wanted,
+                              const ipvs::Settings& settings) {
+  std::set<kernel::ServerKey> ours;
+  for (const auto& one : wanted.servers)
+    ours.insert(one.server.key);
+  std::erase_if(observed.servers, [&](const ipvs::Observed::Server& one) {
+    return !ours.contains(one.server.key) && settings.is_excluded(one.server.key.ip);
+  });
+  return observed;
+}
+
 Result<> check(const ipvs::Settings& settings) {
   TRY_CONTEXT(ipvs::check_kernel(settings.options.scheduler, {settings.options.family}),
               "can't use the IPVS proxier");
@@ -115,7 +129,7 @@ Result<FamilyChange> diff_ipvs(const World& world, net::Family family) {
   TRY(check(settings));
   const auto image = TRY(image_of(world, settings));
   auto proxier = TRY(ipvs::Proxier::open(settings));
-  const auto now = parts_of(TRY(proxier->observe()), family);
+  const auto now = parts_of(without_others(TRY(proxier->observe()), image.state, settings), family);
   const auto wanted = parts_of(image.state, family);
   FamilyChange change{.parts = {}, .settings = sysctl_changes(world.config)};
   for (size_t i = 0; i < wanted.size(); ++i) {

@@ -149,6 +149,11 @@ class ServerBatch {
   std::vector<About> about_;
 };
 
+bool Settings::is_excluded(const net::IpAddr& ip) const {
+  return std::ranges::any_of(exclude_cidrs,
+                             [&](const net::Cidr& cidr) { return cidr.contains(ip); });
+}
+
 Result<> check_kernel(const std::string& scheduler, const std::vector<net::Family>& families) {
   auto ipvs = TRY_CONTEXT(kernel::Ipvs::open(), "ipvs not supported by the kernel");
   auto ipset = TRY_CONTEXT(kernel::Ipset::open(), "error getting ipset version, error");
@@ -246,11 +251,6 @@ Contents Proxier::contents_of_all(const std::vector<plan::ServicePlan>& plans,
   return all;
 }
 
-bool Proxier::is_excluded(const net::IpAddr& ip) const {
-  return std::ranges::any_of(settings_.exclude_cidrs,
-                             [&](const net::Cidr& cidr) { return cidr.contains(ip); });
-}
-
 Result<Difference> Proxier::full_difference(const backend::SyncRequest& request, bool known,
                                             backend::SyncReport& report) {
   const auto observed = TRY(timed(report.observe, [&] { return look_around(); }));
@@ -263,7 +263,8 @@ Result<Difference> Proxier::full_difference(const backend::SyncRequest& request,
   return timed(report.render, [&] {
     ledger_ = Ledger();
     ledger_.update(contents_of_all(plans, report));
-    return ledger_.compare(observed, [&](const net::IpAddr& ip) { return is_excluded(ip); });
+    return ledger_.compare(observed,
+                           [&](const net::IpAddr& ip) { return settings_.is_excluded(ip); });
   });
 }
 
@@ -334,7 +335,7 @@ Result<iptables::Observed> Proxier::observe_rules() const {
 
 size_t Proxier::count_drift(const Observed& observed) const {
   const auto difference =
-      ledger_.compare(observed, [&](const net::IpAddr& ip) { return is_excluded(ip); });
+      ledger_.compare(observed, [&](const net::IpAddr& ip) { return settings_.is_excluded(ip); });
   const auto draining = std::ranges::count_if(
       difference.reals_removed,
       [&](const RealChange& change) { return drain_.contains(change.server, change.real); });

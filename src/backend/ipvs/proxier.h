@@ -33,6 +33,8 @@ struct Settings {
   plan::Context context;                   // but for the zone, which the snapshot knows
   std::vector<net::Cidr> node_port_cidrs;  // of this family; empty: node ports are open everywhere
   std::vector<net::Cidr> exclude_cidrs;    // virtual servers in there are not ours to remove
+
+  bool is_excluded(const net::IpAddr& ip) const;
 };
 
 // Can the kernel serve this mode? Says what is missing: IPVS itself, the scheduler, kinds of sets.
@@ -91,7 +93,6 @@ class Proxier : public backend::Backend {
       const std::vector<plan::ServicePlan>& plans, backend::SyncReport& report);
   const std::string& scheduler_for(const plan::ServicePlan& plan, backend::SyncReport& report);
   bool has_scheduler(const std::string& name);
-  bool is_excluded(const net::IpAddr& ip) const;
   // Messages to the kernel so far.
   uint64_t sent() const { return ipvs_.sent() + ipset_.sent() + addresses_.sent(); }
 
