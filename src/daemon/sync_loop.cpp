@@ -84,12 +84,13 @@ void SyncLoop::check_for_flush() {
   const auto start = clock_();
   const bool flushed = backend_->flushed(quick_checks_ > 0);
   if (!flushed) confirm(clock_() - start);
+  // Mode nftables hears of what comes next; the others have to look.
+  if (flushed && settings_.mode != "nftables") quick_checks_ = kQuickChecks;
   if (flushed && settings_.mode != "iptables") {
     mending_.disturbed(backend::Disturbance::Maybe, clock_());
   } else if (flushed) {
     klog::verbose(2, "Reloading after iptables flush", {family_field()});
     full_ = true;
-    quick_checks_ = kQuickChecks;
     sync();
   }
   ::malloc_trim(0);  // what looking and, on the loop thread, decoding have left
