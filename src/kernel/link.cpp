@@ -25,6 +25,9 @@ using netlink::Conversation;
 using netlink::Message;
 using netlink::Requests;
 
+// A list that changes while it is read is asked for again.
+constexpr int kListAttempts = 10;
+
 // What one who brings up or takes down many devices does at once should fit.
 constexpr int kQueueBytes = 4 * 1024 * 1024;
 constexpr size_t kNewsBytes = size_t{32} * 1024;
@@ -148,12 +151,17 @@ Result<DeviceAddresses> DeviceAddresses::open(net::Family family) {
 Result<std::vector<DeviceAddress>> DeviceAddresses::list() {
   Message message;
   message.close(begin_address(message, RTM_GETADDR, NLM_F_DUMP, family_));
-  std::vector<DeviceAddress> found;
-  TRY(conversation_.ask(message, "list addresses", [&](const nlmsghdr& answer) {
-    const auto address = decode_address(answer);
-    if (address && address->ip.family() == family_) found.push_back(*address);
-  }));
-  return found;
+  for (int attempt = 1;; ++attempt) {
+    std::vector<DeviceAddress> found;
+    const auto done = conversation_.ask(message, "list addresses", [&](const nlmsghdr& answer) {
+      const auto address = decode_address(answer);
+      if (address && address->ip.family() == family_) found.push_back(*address);
+    });
+    if (done) return found;
+    // Devices of pods come and go.
+    if (done.error().code != ErrorCode::Busy || attempt == kListAttempts)
+      return std::unexpected(done.error());
+  }
 }
 
 Result<std::vector<DeviceAddresses::Failure>> DeviceAddresses::change(
