@@ -8,7 +8,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "behaviour")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "behaviour"), str(ROOT / "tests" / "support")]
 sys.dont_write_bytecode = True
 
 import controlplane  # noqa: E402
@@ -23,8 +23,10 @@ def pytest_addoption(parser):
     group = parser.getgroup("behaviour")
     group.addoption("--mode", default="iptables", help="the proxy mode under test")
     group.addoption("--variant", default="nft", choices=["nft", "legacy"], help="which iptables the node has")
-    group.addoption("--binary", default=os.environ.get("KUBE_PROXY", str(ROOT / "build" / "kube-proxy")))
-    group.addoption("--source", default="manifests", choices=["manifests", "api"], help="where the proxy's objects are")
+    group.addoption("--binary", default=os.environ.get("KUBE_PROXY", str(ROOT / "build" / "kube-proxy")),
+                    help="the kube-proxy under test; \"original\" is the real one, which reads no folder")
+    group.addoption("--source", default="manifests", choices=["manifests", "api", "stand-in"],
+                    help="where the proxy's objects are: a folder, a control plane, or what stands in for one")
     group.addoption("--show-rules", action="store_true", help="print the rules of both nodes when a row fails")
 
 
@@ -38,12 +40,19 @@ def pytest_sessionstart(session):
         pytest.exit("skipped, missing: " + ", ".join(missing), returncode=SKIPPED)
 
 
+def chosen_scenarios(session):
+    """The scenarios of the rows that this run has."""
+    params = (item.callspec.params for item in session.items if hasattr(item, "callspec"))
+    return list({one["scenario"].name: one["scenario"] for one in params if "scenario" in one}.values())
+
+
 @pytest.fixture(scope="session")
 def world(request):
     option = request.config.option
-    if not os.access(option.binary, os.X_OK):
-        pytest.exit(f"no such program: {option.binary}", returncode=2)
-    made = world_module.World(option.binary, lab.Mode(option.mode, option.variant), option.source)
+    binary = controlplane.built().path("kube-proxy") if option.binary == "original" else option.binary
+    if not os.access(binary, os.X_OK):
+        pytest.exit(f"no such program: {binary}", returncode=2)
+    made = world_module.World(binary, lab.Mode(option.mode, option.variant), chosen_scenarios(request.session), option.source)
     request.config.stash[WORLD] = made
     yield made
     del request.config.stash[WORLD]

@@ -66,6 +66,15 @@ def in_nftables(expect, why):
     return {"differs": (Differs("nftables", expect, why),)}
 
 
+def in_ipvs(expect, why):
+    return {"differs": (Differs("ipvs", expect, why),)}
+
+
+def differing(*modes):
+    """Several of the above, for one row."""
+    return {"differs": tuple(one for mode in modes for one in mode["differs"])}
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     """A packet from `client` to `to` ends up as `expect` says."""
@@ -120,9 +129,31 @@ class Scenario:
     host_port: tuple = ()  # (node, proto, port, pod, pod port): a neighbour's rule that is there the whole time
     needs: str = ""
 
+    @property
+    def alone(self):
+        """Whether it does something to the nodes that other scenarios would notice."""
+        return bool(self.config or self.host_port or any(step.do for step in self.steps))
+
+    def objects(self, index):
+        """What exists in a step, with names that no other scenario has. The last step lasts."""
+        return [_named_after(self, one) for one in self.steps[min(index, len(self.steps) - 1)].objects]
+
 
 def scenario(name, e2e, *steps, **more):
     return Scenario(name, tuple(e2e), list(steps), **more)
+
+
+def side_by_side(scenarios):
+    """Lists of scenarios that share a cluster: all take their first step, then all their second, and so on. Every step that
+    is not taken alone saves the time until the nodes have it."""
+    groups = [[one for one in scenarios if not one.alone], *([one] for one in scenarios if one.alone)]
+    return [group for group in groups if group]
+
+
+def stages(group):
+    """The numbers of its steps, each with the scenarios that have one."""
+    for index in range(max(len(one.steps) for one in group)):
+        yield index, [one for one in group if index < len(one.steps)]
 
 
 # Objects
@@ -190,6 +221,14 @@ def service(name, vips, ports, pods=None, labels=None, slice_labels=(), **spec):
     families = [6 if ":" in vip else 4 for vip in vips] or [4]
     return made + [Slice(name, tuple(pods), tuple(ports), family, f"v{family}", tuple(slice_labels))
                    for family in families]
+
+
+def _named_after(owner, made):
+    if isinstance(made, Slice):
+        return dataclasses.replace(made, service=f"{owner.name}-{made.service}")
+    if made["kind"] != "Service":
+        return made
+    return {**made, "metadata": {**made["metadata"], "name": f"{owner.name}-{made['metadata']['name']}"}}
 
 
 def resolve(made, cluster):

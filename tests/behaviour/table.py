@@ -16,6 +16,8 @@ from rows import (
     Port,
     Slice,
     answered,
+    differing,
+    in_ipvs,
     in_nftables,
     pod,
     row,
@@ -47,9 +49,13 @@ def affinity(seconds=10800):
     return {"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": seconds}}}
 
 
-# Where mode nftables of the original differs from its mode iptables, ours does too.
-UNDECLARED = in_nftables(REFUSED, "what no Service has declared on a cluster IP is refused, not passed on")
+# Where modes nftables and ipvs of the original differ from its mode iptables, ours do too.
+FILTERED = in_ipvs(REFUSED, "what no Service has declared on an address of kube-ipvs0 is refused")
+UNDECLARED = differing(
+    in_nftables(REFUSED, "what no Service has declared on a cluster IP is refused, not passed on"), FILTERED)
 PRIMARY_ONLY = in_nftables(REFUSED, "nodePortAddresses is [primary] unless it is set")
+NO_LOOPBACK = in_ipvs(REFUSED, "there is no virtual server on 127.0.0.1")
+EMPTY = in_ipvs(REFUSED, "a virtual server without a real server refuses")
 
 SCENARIOS = []
 
@@ -189,7 +195,7 @@ add("node-port", [10, 46],
          row("another-address-of-the-node", "client1", tcp("10.244.1.1", 30010), BY_NODE1, **PRIMARY_ONLY),
          row("another-address-of-the-node-udp", "client1", udp("10.244.1.1", 30010), BY_NODE1, **PRIMARY_ONLY),
          row("another-address-of-the-node-ipv6", "client1", tcp("fd00:244:1::1", 30010), BY_NODE1, **PRIMARY_ONLY),
-         row("localhost", "node1", tcp("127.0.0.1", 30010), BY_NODE1, **PRIMARY_ONLY),
+         row("localhost", "node1", tcp("127.0.0.1", 30010), BY_NODE1, **differing(PRIMARY_ONLY, NO_LOOPBACK)),
          row("another-port", "ext1", tcp("node1", 30011), REFUSED)))
 
 add("node-port-changes", [46],
@@ -217,7 +223,7 @@ add("external-ip", [11],
          row("pod-ipv6", "client1", tcp("fd00:cb00:71::250", 80), BY_NODE1),
          row("node", "node1", tcp("203.0.113.250", 80), BY_NODE1),
          row("outside", "ext2", tcp("203.0.113.250", 80), BY_NODE2),
-         row("another-port", "client1", tcp("203.0.113.250", 81), CLOSED)))
+         row("another-port", "client1", tcp("203.0.113.250", 81), CLOSED, **FILTERED)))
 
 BOTH = [node_port(30020), node_port(30020, "UDP", "dns")]
 CLUSTER_IP_TCP = row("cluster-ip", "client1", tcp("10.96.20.1", 80), answered("web1a"))
@@ -287,11 +293,15 @@ add("affinity", [19, 47],
              sticky("web1a", "web1b", "web2a", "web2b", source="node1")),
          row("none", "client1", tcp("10.96.22.2", 80), answered("web1a", "web2a"))))
 
+STILL_CLOSING = "the time begins when IPVS has forgotten the client's connections, two minutes after they were closed"
+
 add("affinity-times-out", [20],
     step("static",
          service("brief", "10.96.23.1", [node_port(30023)], ["web1a", "web2a"], type="NodePort", **affinity(2)),
-         row("cluster-ip", "client1", tcp("10.96.23.1", 80), sticky("web1a", "web2a", moves_after=2)),
-         row("node-port", "ext1", tcp("node1", 30023), sticky("web1a", "web2a", source="node1", moves_after=2))))
+         row("cluster-ip", "client1", tcp("10.96.23.1", 80), sticky("web1a", "web2a", moves_after=2),
+             **in_ipvs(sticky("web1a", "web2a"), STILL_CLOSING)),
+         row("node-port", "ext1", tcp("node1", 30023), sticky("web1a", "web2a", source="node1", moves_after=2),
+             **in_ipvs(sticky("web1a", "web2a", source="node1"), STILL_CLOSING))))
 
 LOOSE = service("toggle", "10.96.24.1", [node_port(30024)], ["web1a", "web2a"], type="NodePort")
 STICKY = service("toggle", "10.96.24.1", [node_port(30024)], ["web1a", "web2a"], type="NodePort", **affinity())
@@ -325,17 +335,19 @@ add("another-proxy-claims-it", [22],
          row("claimed", "client1", tcp("10.96.25.1", 80), CLOSED), PLAIN_ROW))
 
 HEADLESS = {"service.kubernetes.io/headless": ""}
+BESIDE = service("plain", "10.96.25.4", [HTTP], ["web2a"])
+BESIDE_ROW = row("neighbour", "client1", tcp("10.96.25.4", 80), answered("web2a"))
 
 add("headless", [23],
     step("labelled",
-         [*PLAIN, *service("bare", "10.96.25.3", [HTTP], ["web1a"], labels=HEADLESS, slice_labels=HEADLESS.items()),
+         [*BESIDE, *service("bare", "10.96.25.3", [HTTP], ["web1a"], labels=HEADLESS, slice_labels=HEADLESS.items()),
           *service("none", "None", [HTTP], ["web1a"])],
-         row("bare", "client1", tcp("10.96.25.3", 80), CLOSED), PLAIN_ROW),
-    step("label-removed", [*PLAIN, *service("bare", "10.96.25.3", [HTTP], ["web1a"])],
-         row("bare", "client1", tcp("10.96.25.3", 80), answered("web1a")), PLAIN_ROW),
+         row("bare", "client1", tcp("10.96.25.3", 80), CLOSED), BESIDE_ROW),
+    step("label-removed", [*BESIDE, *service("bare", "10.96.25.3", [HTTP], ["web1a"])],
+         row("bare", "client1", tcp("10.96.25.3", 80), answered("web1a")), BESIDE_ROW),
     step("label-added",
-         [*PLAIN, *service("bare", "10.96.25.3", [HTTP], ["web1a"], labels=HEADLESS, slice_labels=HEADLESS.items())],
-         row("bare", "client1", tcp("10.96.25.3", 80), CLOSED), PLAIN_ROW))
+         [*BESIDE, *service("bare", "10.96.25.3", [HTTP], ["web1a"], labels=HEADLESS, slice_labels=HEADLESS.items())],
+         row("bare", "client1", tcp("10.96.25.3", 80), CLOSED), BESIDE_ROW))
 
 add("no-endpoints", [24],
     step("static",
@@ -368,15 +380,15 @@ add("internal-local", [26, 27],
          row("pod-same-node", "client1", tcp("10.96.27.1", 80), answered("web1a")),
          row("pod-same-node-udp", "client1", udp("10.96.27.1", 80), answered("web1a")),
          row("pod-same-node-ipv6", "client1", tcp("fd00:10:96::2701", 80), answered("web1a")),
-         row("pod-other-node", "client2", tcp("10.96.27.1", 80), DROPPED),
-         row("pod-other-node-udp", "client2", udp("10.96.27.1", 80), DROPPED),
-         row("pod-other-node-ipv6", "client2", tcp("fd00:10:96::2701", 80), DROPPED),
+         row("pod-other-node", "client2", tcp("10.96.27.1", 80), DROPPED, **EMPTY),
+         row("pod-other-node-udp", "client2", udp("10.96.27.1", 80), DROPPED, **EMPTY),
+         row("pod-other-node-ipv6", "client2", tcp("fd00:10:96::2701", 80), DROPPED, **EMPTY),
          row("node-same-node", "node1", tcp("10.96.27.1", 80), answered("web1a", source="node1")),
-         row("node-other-node", "node2", tcp("10.96.27.1", 80), DROPPED),
+         row("node-other-node", "node2", tcp("10.96.27.1", 80), DROPPED, **EMPTY),
          row("only-node1", "client1", tcp("10.96.27.2", 80), answered("web1a")),
          row("only-node2", "client2", tcp("10.96.27.2", 80), answered("web2a", "web2b")),
          row("host-network-endpoint", "client1", tcp("10.96.27.3", 80), answered("node1")),
-         row("host-network-endpoint-other-node", "client2", tcp("10.96.27.3", 80), DROPPED),
+         row("host-network-endpoint-other-node", "client2", tcp("10.96.27.3", 80), DROPPED, **EMPTY),
          row("host-network-both", "node1", tcp("10.96.27.3", 80), answered("node1", source="node1")),
          row("host-network-own-endpoint", "client2", tcp("10.96.27.4", 80), answered("node2")),
          row("node-port-is-not-internal", "ext1", tcp("node2", 30027), answered("web1a", source="node2"))))
@@ -409,7 +421,8 @@ add("external-local", [28, 49],
          row("load-balancer-ipv6", "ext1", tcp("fd00:cb00:71::28", 80), answered("web1a")),
          row("load-balancer-by-a-node-without", "ext2", tcp("203.0.113.28", 80), DROPPED),
          row("load-balancer-from-a-pod", "client2", tcp("203.0.113.28", 80), answered("web1a")),
-         row("load-balancer-from-a-node", "node2", tcp("203.0.113.28", 80), answered("web1a", source="node2")),
+         row("load-balancer-from-a-node", "node2", tcp("203.0.113.28", 80), answered("web1a", source="node2"),
+             **in_ipvs(DROPPED, "a node that has the address sends from it, and with policy Local nothing replaces that")),
          row("host-network-endpoint", "ext1", tcp("node1", 30030), answered("node1")),
          row("host-network-endpoint-elsewhere", "ext1", tcp("node2", 30030), DROPPED),
          row("external-ip", "ext1", tcp("198.51.100.28", 80), answered("web1a")),
@@ -441,7 +454,7 @@ add("terminating", [30, 31, 32, 33],
          row("internal-cluster", "client1", tcp("10.96.30.1", 80), answered("web1a", "web2a")),
          row("internal-cluster-udp", "client2", udp("10.96.30.1", 80), answered("web1a", "web2a")),
          row("internal-local", "client1", tcp("10.96.30.2", 80), answered("web1a")),
-         row("internal-local-elsewhere", "client2", tcp("10.96.30.2", 80), DROPPED),
+         row("internal-local-elsewhere", "client2", tcp("10.96.30.2", 80), DROPPED, **EMPTY),
          row("external-cluster-node1", "ext1", tcp("node1", 30032), answered("web1a", source="node1")),
          row("external-cluster-node2", "ext1", tcp("node2", 30032), answered("web1a", source="node2")),
          row("external-local", "ext1", tcp("node1", 30033), answered("web1a")),
@@ -449,7 +462,8 @@ add("terminating", [30, 31, 32, 33],
          row("a-ready-one-is-preferred", "client1", tcp("10.96.30.5", 80), answered("web2a")),
          row("a-local-one-beats-a-remote-ready-one", "ext1", tcp("node1", 30034), answered("web1a")),
          row("the-ready-one-on-its-node", "ext1", tcp("node2", 30034), answered("web2a")),
-         row("short-circuit-prefers-ready", "client1", tcp("node1", 30034), answered("web2a")),
+         row("short-circuit-prefers-ready", "client1", tcp("node1", 30034), answered("web2a"),
+             **in_ipvs(answered("web1a"), "pods get what the node has for everybody else, there is no short circuit")),
          row("not-serving-any-more", "client1", tcp("10.96.30.7", 80), REFUSED)))
 
 LB = {"type": "LoadBalancer", "load_balancer_ips": ["203.0.113.34"]}
@@ -472,7 +486,7 @@ add("protocols-on-one-port", [34, 35],
          row("udp", "client1", udp("10.96.34.1", 80), CLOSED, **UNDECLARED),
          row("lb-cluster-ip-tcp", "client1", tcp("10.96.34.2", 80), answered("web2a")),
          row("lb-cluster-ip-udp", "client1", udp("10.96.34.2", 80), CLOSED, **UNDECLARED),
-         row("lb-address-udp", "client1", udp("203.0.113.34", 80), CLOSED)),
+         row("lb-address-udp", "client1", udp("203.0.113.34", 80), CLOSED, **FILTERED)),
     step("only-udp",
          [*service("two", "10.96.34.1", [DNS], ["web1a"]),
           *service("lb", "10.96.34.2", [node_port(30035, "UDP", "dns")], ["web2a"], **LB)],
@@ -549,7 +563,7 @@ add("udp-flows-follow-everywhere", [40, 51],
     step("one", held("web1a"), *held_rows("web1a")),
     step("replaced-on-the-node", held("web1b"), *held_rows("web1b")),
     step("replaced-on-another-node", held("web2a"), *held_rows("web2a")[:3],
-         row("internal-local", "client1", udp("10.96.40.3", 80), DROPPED, **HELD)),
+         row("internal-local", "client1", udp("10.96.40.3", 80), DROPPED, **HELD, **EMPTY)),
     step("scaled-to-zero", held(),
          row("load-balancer", "ext1", udp("203.0.113.40", 80), REFUSED, **HELD),
          row("internal-local", "client1", udp("10.96.40.3", 80), REFUSED, **HELD)),
@@ -759,11 +773,11 @@ LOCALHOST = [
     *service("lo-none", "10.96.55.4", [node_port(30064), node_port(30064, "UDP", "dns")], [], type="NodePort"),
 ]
 BY_LOCALHOST = [
-    row("tcp", "node1", tcp("127.0.0.1", 30057), BY_NODE1),
-    row("udp", "node1", udp("127.0.0.1", 30057), BY_NODE1),
-    row("on-the-other-node", "node2", tcp("127.0.0.1", 30057), BY_NODE2),
-    row("affinity", "node1", tcp("127.0.0.1", 30058), sticky("web1a", "web1b", "web2a", source="node1")),
-    row("policy-local", "node1", tcp("127.0.0.1", 30059), answered("web2a", source="node1")),
+    row("tcp", "node1", tcp("127.0.0.1", 30057), BY_NODE1, **NO_LOOPBACK),
+    row("udp", "node1", udp("127.0.0.1", 30057), BY_NODE1, **NO_LOOPBACK),
+    row("on-the-other-node", "node2", tcp("127.0.0.1", 30057), BY_NODE2, **NO_LOOPBACK),
+    row("affinity", "node1", tcp("127.0.0.1", 30058), sticky("web1a", "web1b", "web2a", source="node1"), **NO_LOOPBACK),
+    row("policy-local", "node1", tcp("127.0.0.1", 30059), answered("web2a", source="node1"), **NO_LOOPBACK),
     row("no-endpoints", "node1", tcp("127.0.0.1", 30064), REFUSED),
     row("no-endpoints-udp", "node1", udp("127.0.0.1", 30064), REFUSED),
     row("another-port", "node1", tcp("127.0.0.1", 30060), REFUSED),

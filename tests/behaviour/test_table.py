@@ -3,15 +3,23 @@
 import collections
 
 import pytest
+import rows
 import table
 
 
+def param(scenario, index, row):
+    step = scenario.steps[index]
+    return pytest.param(scenario, index, row, id=f"{scenario.name}/{step.name}/{row.name}",
+                        marks=[pytest.mark.xfail(reason=step.gap, strict=True)] if step.gap else [])
+
+
+# In the order in which the world goes from step to step.
 EVERY_ROW = [
-    pytest.param(scenario, index, row, id=f"{scenario.name}/{step.name}/{row.name}",
-                 marks=[pytest.mark.xfail(reason=step.gap, strict=True)] if step.gap else [])
-    for scenario in table.SCENARIOS
-    for index, step in enumerate(scenario.steps)
-    for row in step.rows
+    param(scenario, index, row)
+    for group in rows.side_by_side(table.SCENARIOS)
+    for index, scenarios in rows.stages(group)
+    for scenario in scenarios
+    for row in scenario.steps[index].rows
 ]
 
 
@@ -37,6 +45,23 @@ def covered_cases():
 def test_every_required_case_has_a_row():
     missing = sorted(table.REQUIRED - covered_cases().keys())
     assert not missing, f"cases of test/e2e/network without a row: {missing}"
+
+
+def front_ends(scenario, index):
+    """Every address and node port that a Service of a step has."""
+    for one in scenario.objects(index):
+        if isinstance(one, dict) and one["kind"] == "Service":
+            spec = one["spec"]
+            yield from (address for address in spec.get("clusterIPs", []) + spec.get("externalIPs", []) if address != "None")
+            yield from (ingress["ip"] for ingress in one["status"]["loadBalancer"].get("ingress", []))
+            yield from (port["nodePort"] for port in spec["ports"] if "nodePort" in port)
+
+
+def test_scenarios_that_share_a_cluster_share_no_address_and_no_node_port():
+    for group in rows.side_by_side(table.SCENARIOS):
+        for index, _ in rows.stages(group):
+            taken = collections.Counter(one for scenario in group for one in set(front_ends(scenario, index)))
+            assert [one for one, count in taken.items() if count > 1] == []
 
 
 def test_row_ids_are_unique():

@@ -1,11 +1,13 @@
 """Takes the cluster to a step of the table, and finds out what becomes of a packet there."""
 
 import concurrent.futures
+import itertools
 import time
 
 import controlplane
 import lab
 import rows
+import stand_in
 
 POD_PORTS = (8080, 8081, 8082)
 NODE_PORTS = (7080,)
@@ -18,12 +20,19 @@ REFUSAL_S = 0.7
 # back while connect() still holds the socket.
 SILENCE_S = 1.3
 SPREAD_SOURCES = 16
+# Below those that the kernel gives out, and the node ports.
+OWN_PORTS = range(10_000, 30_000)
 
 
 class World:
-    """One cluster with a proxy on every node, moved from step to step. Steps of one scenario go in their order."""
+    """One cluster with a proxy on every node, moved from step to step. Steps of one scenario go in their order.
 
-    def __init__(self, binary, mode, source="manifests"):
+    `scenarios` are those that it will be asked for. Of these, rows.side_by_side() says which go together.
+    """
+
+    def __init__(self, binary, mode, scenarios, source="manifests"):
+        able = [one for one in scenarios if not one.needs or one.needs in mode.features]
+        self._groups = rows.side_by_side(able)
         self.cluster = lab.Cluster("kpb")
         try:
             self._start(binary, mode, source)
@@ -33,20 +42,33 @@ class World:
 
     def _start(self, binary, mode, source):
         self.mode = mode
-        for member in self.cluster.members.values():
-            ports = NODE_PORTS if member.kind == "node" else POD_PORTS
-            self.cluster.serve(member.name, tcp=ports, udp=ports)
+        nodes = self.cluster.nodes()
+        self.cluster.serve_alike(nodes, tcp=NODE_PORTS, udp=NODE_PORTS)
+        self.cluster.serve_alike([name for name in self.cluster.members if name not in nodes], tcp=POD_PORTS, udp=POD_PORTS)
         self.cluster.wait_serving()
         self._sources = {name: self.cluster.add_sources(name, SPREAD_SOURCES) for name in ("client1", "ext1")}
-        self._manifests = self._api() if source == "api" else lab.Manifests(self.cluster.state / "manifests")
-        self._marker = lab.Marker(self.cluster, self._manifests, "web1a", POD_PORTS[0])
+        self._manifests = {"manifests": self._folder, "api": self._api, "stand-in": self._stand_in}[source]()
+        self._marker = lab.Marker(self.cluster, self._manifests, "web1a", POD_PORTS[0], mode)
         self._manifests.put(*self.cluster.node_objects())
-        self.daemons = [lab.Daemon(self.cluster, node, binary, self._manifests, mode) for node in self.cluster.nodes()]
+        self.daemons = [lab.Daemon(self.cluster, node, binary, self._source(node), mode) for node in self.cluster.nodes()]
+        # IPVS remembers a connection for minutes after its end. One from the same port to the same pod by another address would
+        # get its answers from the first address.
+        self._ports = itertools.cycle(OWN_PORTS) if mode.name == "ipvs" else itertools.repeat(0)
         self._config = {}
         self._silences = {}
-        self._stuck = {}
-        self._scenario = None
+        self._stuck = ""
+        self._group = []
         self._position = -1
+
+    def _folder(self):
+        return lab.Manifests(self.cluster.state / "manifests")
+
+    def _stand_in(self):
+        return stand_in.StandIn(self.cluster)
+
+    def _source(self, node):
+        """Where the proxy of a node has its objects from."""
+        return self._manifests.of(node) if isinstance(self._manifests, stand_in.StandIn) else self._manifests
 
     def _api(self):
         """A real API server in the place of the folder of manifests."""
@@ -62,48 +84,58 @@ class World:
 
     def go(self, scenario, index):
         """Makes the cluster be in the given step, walking through the steps before it when need be."""
-        if scenario.name in self._stuck:
-            raise lab.NotInTime(f"an earlier step failed: {self._stuck[scenario.name]}")
-        if self._scenario is not scenario or self._position > index:
+        if scenario not in self._group or self._position > index:
             self._leave()
-            self._enter(scenario)
+            self._enter(next(group for group in self._groups if scenario in group))
+        if self._stuck:
+            raise lab.NotInTime(f"an earlier step failed: {self._stuck}")
         while self._position < index:
             self._position += 1
             try:
-                self._take(scenario.steps[self._position])
+                self._take_step()
             except lab.NotInTime as error:
-                self._stuck[scenario.name] = str(error)  # or each of its rows would wait as long
+                self._stuck = str(error)  # or each of the rows would wait as long
                 raise
 
     def _leave(self):
-        if self._scenario and self._scenario.host_port:
-            self.mode.remove_host_port(self.cluster, self._scenario.host_port[0])
-        self._scenario = None
+        if self._group and self._group[0].host_port:
+            self.mode.remove_host_port(self.cluster, self._group[0].host_port[0])
+        self._group = []
         for daemon in self.daemons:
             if not daemon.running():  # a step stopped it, or it crashed, which check() has told
                 daemon.start()
 
-    def _enter(self, scenario):
-        if scenario.config != self._config:
-            self._config = scenario.config
+    def _enter(self, group):
+        first = group[0]
+        if first.config != self._config:
+            self._config = first.config
             for daemon in self.daemons:
                 daemon.stop()
-                daemon.configure(scenario.config)
+                daemon.configure(first.config)
                 daemon.start()
-        if scenario.host_port:
-            node, proto, port, pod, pod_port = scenario.host_port
+        if first.host_port:
+            node, proto, port, pod, pod_port = first.host_port
             self.mode.add_host_port(self.cluster, node, proto, port, self.cluster.address(pod), pod_port)
-        self._scenario = scenario
+        self._group = group
         self._position = -1
+        self._stuck = ""
 
-    def _take(self, step):
+    def _steps(self):
+        """The steps that are taken now, one for each scenario that has not seen its last."""
+        return [one.steps[self._position] for one in self._group if self._position < len(one.steps)]
+
+    def _doing(self):
+        """What happens to the nodes in this step; a scenario in which something does is alone."""
+        return self._steps()[0].do
+
+    def _take_step(self):
         self._silences = {}
-        if step.do:
-            self._do(step.do)
-        self._manifests.replace([*self.cluster.node_objects(), *rows.resolve(step.objects, self.cluster),
-                                 *self._marker.objects()])
+        if self._doing():
+            self._do(self._doing())
+        made = [one for scenario in self._group for one in scenario.objects(self._position)]
+        self._manifests.replace([*self.cluster.node_objects(), *rows.resolve(made, self.cluster), *self._marker.objects()])
         # A flush must be noticed by the daemon itself: moving the marker would make it write its rules anyway.
-        if step.do not in ("stop", "flush"):
+        if self._doing() not in ("stop", "flush"):
             self._marker.wait(self.cluster.nodes(), daemons=self.daemons)
 
     def _do(self, what):
@@ -132,7 +164,7 @@ class World:
             self._check_moves(row)
         else:
             self._check_answers(row)
-        if self._scenario.steps[self._position].do != "stop":
+        if self._doing() != "stop":
             dead = [daemon.node for daemon in self.daemons if not daemon.running()]
             assert not dead, f"kube-proxy is no longer running on {dead}"
 
@@ -141,7 +173,7 @@ class World:
         if address in self.cluster.members:
             address = self.cluster.address(address, row.to.family)
         return self.cluster.request(row.client, row.to.proto, address, row.to.port, payload=b"x" * row.payload,
-                                    source_port=row.source_port, timeout=timeout * lab.SLACK, **more)
+                                    source_port=row.source_port or next(self._ports), timeout=timeout * lab.SLACK, **more)
 
     def _send_until(self, row, wanted, timeout):
         """Sends until the fate is a wanted one or the row's time is over; returns the last result."""
@@ -164,10 +196,10 @@ class World:
         assert wanted(result), f"expected {row.expect}, seen: {result}"
 
     def _silence(self, row):
-        """Sends once and listens. All rows of a step that expect silence listen at the same time."""
+        """Sends once and listens. All rows that expect silence in this step listen at the same time."""
         if row not in self._silences:
-            step = self._scenario.steps[self._position]
-            together = [one for one in (any_mode.in_mode(self.mode.name) for any_mode in step.rows) if one.expect == rows.DROPPED]
+            every = [one.in_mode(self.mode.name) for step in self._steps() for one in step.rows]
+            together = [one for one in every if one.expect == rows.DROPPED]
             with concurrent.futures.ThreadPoolExecutor(len(together)) as pool:
                 results = pool.map(lambda one: self._send(one, SILENCE_S), together)
                 self._silences = dict(zip(together, results, strict=True))

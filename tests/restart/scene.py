@@ -70,10 +70,7 @@ class Nftables:
         return self.look() == before
 
     def differences(self):
-        """What `kube-proxy diff` says on the node."""
-        done = self._scene.cluster.run("node1", [sandbox.BINARY, "diff", "-f", str(self._scene.manifests.folder), "--config",
-                                                 str(self._scene.daemon.config_file)])
-        return [] if done.returncode == 0 else [done.stdout + done.stderr]
+        return told_by_diff(self._scene)
 
     def is_empty(self):
         return " kube-proxy\n" not in self._run("list", "tables")
@@ -86,7 +83,34 @@ class Nftables:
         return self._scene.mode.run(self._scene.cluster, "node1", ["nft", *argv])
 
 
-KERNELS = {"iptables": Xtables, "nftables": Nftables}
+class Ipvs:
+    """Virtual servers, sets, addresses and rules of mode ipvs, in the kernel of the node."""
+
+    def __init__(self, scene):
+        self._scene = scene
+
+    def look(self):
+        """Without counters. That nothing was written which was there already, scene.written() knows."""
+        return re.sub(r"^#.*\n| \[\d+:\d+\]$", "", self._scene.mode.rules(self._scene.cluster, "node1"), flags=re.MULTILINE)
+
+    def untouched(self, before):
+        return self.look() == before
+
+    def differences(self):
+        return told_by_diff(self._scene)
+
+    def is_empty(self):
+        return not re.search(r"kube-ipvs0|KUBE-IPVS", self.look())
+
+
+def told_by_diff(scene):
+    """What `kube-proxy diff` says on the node."""
+    done = scene.cluster.run("node1", [sandbox.BINARY, "diff", "-f", str(scene.manifests.folder), "--config",
+                                       str(scene.daemon.config_file)])
+    return [] if done.returncode == 0 else [done.stdout + done.stderr]
+
+
+KERNELS = {"iptables": Xtables, "nftables": Nftables, "ipvs": Ipvs}
 
 
 class Scene:
@@ -106,7 +130,7 @@ class Scene:
             self.manifests.put(*self.cluster.node_objects(), web())
             self.point_to(dict.fromkeys(PODS, {}))
             self.daemon = lab.Daemon(self.cluster, "node1", binary, self.manifests, mode)
-            self.marker = lab.Marker(self.cluster, self.manifests, "client1", MARKER_PORT)
+            self.marker = lab.Marker(self.cluster, self.manifests, "client1", MARKER_PORT, mode)
             self.wait_synced()
         except BaseException:
             self.close()
@@ -166,9 +190,9 @@ class Scene:
         return all(re.search(f'{SYNCED} ipFamily="{family}"', text) for family in ("IPv4", "IPv6"))
 
     def written(self):
-        """How many chains, rules and elements the running proxy has written since it started."""
+        """How many chains, rules, elements, servers and addresses the running proxy has written since it started."""
         lines = [line for line in self.daemon.log_text().splitlines() if SYNCED in line]
-        return sum(int(count) for line in lines for count in re.findall(r" (?:chains|rules|elements)=(\d+)", line))
+        return sum(int(count) for line in lines for count in re.findall(r" (?:chains|rules|elements|servers|addresses)=(\d+)", line))
 
     def filler(self, count, turn=0):
         """Makes the folder hold so many other Services too; each turn gives all of them other endpoints."""

@@ -11,7 +11,7 @@ from webload import undisturbed, web_flows
 
 RESTARTS = 3
 # Enough for the program that writes the rules, or in mode nftables the kernel, to be at work for a while.
-MANY = {("iptables", "nft"): 600, ("iptables", "legacy"): 1500, ("nftables", "nft"): 3000}
+MANY = {("iptables", "nft"): 600, ("iptables", "legacy"): 1500, ("nftables", "nft"): 3000, ("ipvs", "nft"): 300}
 
 
 @pytest.fixture

@@ -176,12 +176,20 @@ class Cluster:
 
     def serve(self, name, tcp=(), udp=(), echo=(), called=None):
         """Starts a server in the namespace of `name`; it answers as `called`, by default the name itself."""
-        called = called or name
-        argv = [sys.executable, str(pathlib.Path(__file__).with_name("server.py")), "--name", called,
-                "--netns", self.members[name].netns.name,
-                "--tcp", ",".join(map(str, tcp)), "--udp", ",".join(map(str, udp)), "--echo", ",".join(map(str, echo))]
+        return self._serve({called or name: name}, tcp, udp, echo)
+
+    def serve_alike(self, names, tcp=(), udp=(), echo=()):
+        """Starts one process that serves the same ports in the namespaces of all these names: quicker than one for each."""
+        return self._serve(dict(zip(names, names, strict=True)), tcp, udp, echo)
+
+    def _serve(self, members, tcp, udp, echo):
+        """`members` maps what a server is called to the member in which it serves."""
+        argv = [sys.executable, str(pathlib.Path(__file__).with_name("server.py")), "--tcp", ",".join(map(str, tcp)),
+                "--udp", ",".join(map(str, udp)), "--echo", ",".join(map(str, echo))]
+        for called, name in members.items():
+            argv += ["--name", called, "--netns", self.members[name].netns.name]
         server = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._servers[called] = server
+        self._servers[" ".join(members)] = server
         return server
 
     def wait_serving(self):

@@ -4,6 +4,7 @@ import os
 
 from lab.cluster import CLUSTER_CIDR
 from lab.process import Process
+from lab.wait import SLACK
 
 
 def to_yaml(value, indent=""):
@@ -66,7 +67,7 @@ class Daemon(Process):
         `masqueradeAll` may be given at the top: it goes to the section of every mode.
         """
         extra = dict(config or {})
-        every_mode = {"syncPeriod": "1s", "minSyncPeriod": "1ms"}
+        every_mode = {"syncPeriod": f"{SLACK:g}s", "minSyncPeriod": "1ms"}
         masquerade = {"masqueradeAll": extra.pop("masqueradeAll", False)}
         base = {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",

@@ -12,13 +12,17 @@ class Marker:
     The name ties the Service to its slices: it has endpoints only once both have come, also where they travel apart.
     It is written after everything else; when its new address answers on a node, what was written before it is in that
     node's kernel too. This works for any mode, and says how long a change took.
+
+    In a piecemeal mode an answer says only that the proxy is at work. It begins with the next change when it is done with
+    this one: there the marker moves twice.
     """
 
-    def __init__(self, cluster, manifests, backend, port):
+    def __init__(self, cluster, manifests, backend, port, mode=None):
         self._cluster = cluster
         self._manifests = manifests
         self._backend = backend
         self._port = port
+        self._moves = 2 if mode and mode.piecemeal else 1
         self._count = 0
 
     def objects(self):
@@ -36,6 +40,10 @@ class Marker:
 
         Raises NotInTime, and at once when one of the daemons is seen to have ended.
         """
+        for _ in range(self._moves):
+            self._move(nodes, seconds, daemons)
+
+    def _move(self, nodes, seconds, daemons):
         self._count += 1
         # The slices first: the service must not be seen, and rejected, without endpoints.
         self._manifests.put(*reversed(self.objects()))

@@ -8,19 +8,32 @@ _XTABLES = ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6ta
 _FEATURES = {
     "iptables": {"localhost-node-ports", "rules-restored"},  # on localhost without asking for it
     "nftables": {"rules-restored"},
+    "ipvs": {"rules-restored"},
+}
+
+# What shows, and what empties, that which is not in iptables.
+_SHOW = {
+    "nftables": (["nft", "list", "ruleset"],),
+    "ipvs": (["ipvsadm", "-Sn"], ["ipset", "save"], ["ip", "-o", "address", "show", "dev", "kube-ipvs0"]),
+}
+_FLUSH = {
+    "nftables": (["nft", "flush", "ruleset"],),
+    "ipvs": (["ipvsadm", "-C"], ["ipset", "flush"], ["ip", "address", "flush", "dev", "kube-ipvs0"]),
 }
 
 
 class Mode:
     """A mode, and for modes built on iptables the variant of the tool: "nft" or "legacy".
 
-    `features` are abilities that not every mode has; a test may ask for one.
+    `features` are abilities that not every mode has; a test may ask for one. A `piecemeal` mode does not write all of a change
+    at once: some of it may work while the rest is still to come.
     """
 
     def __init__(self, name, variant="nft"):
         self.name = name
         self.variant = variant
         self.features = _FEATURES.get(name, set())
+        self.piecemeal = name == "ipvs"
 
     def folder(self, state):
         """A folder in which the names iptables, ip6tables-save and so on are the wanted variant. A test may replace one."""
@@ -45,13 +58,13 @@ class Mode:
 
     def rules(self, cluster, node):
         """Everything the proxy may have put into the node's kernel, as text, for people to read."""
-        tables = self.run(cluster, node, ["nft", "list", "ruleset"]) if self.name == "nftables" else ""
-        return tables + self.run(cluster, node, ["iptables-save"]) + self.run(cluster, node, ["ip6tables-save"])
+        return "".join(self.run(cluster, node, argv) for argv in (*_SHOW.get(self.name, ()), ["iptables-save"], ["ip6tables-save"]))
 
     def flush(self, cluster, node):
         """Deletes all rules behind the proxy's back, as an administrator's mistake would."""
+        for argv in _FLUSH.get(self.name, ()):
+            self.run(cluster, node, argv)
         if self.name == "nftables":
-            self.run(cluster, node, ["nft", "flush", "ruleset"])
             return
         for tool in ("iptables-restore", "ip6tables-restore"):
             self.run(cluster, node, [tool, "-w", "60"], input="*nat\nCOMMIT\n*filter\nCOMMIT\n*mangle\nCOMMIT\n")

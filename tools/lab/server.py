@@ -3,6 +3,8 @@
 
     server.py --name web1a --netns kp-123-web1a --tcp 8080,8081 --udp 8080 --echo 9000
 
+Several names, each with its namespace, are several pods that serve the same ports, in one process.
+
 TCP speaks enough HTTP for curl. UDP answers each datagram with one datagram. The answer is one JSON object:
     {"pod": "web1a", "port": 8080, "source": "10.244.1.2", "source_port": 40000, "local": "10.244.1.3", "length": 0}
 where port and local are the pod's own end, source is the peer as the pod sees it, and length is the payload's size.
@@ -35,9 +37,9 @@ def answer(name, port, peer, local, length):
     return json.dumps(record).encode() + b"\n"
 
 
-def listen(kind, port):
+def listen(make_socket, kind, port):
     """One socket for both families; an IPv4 peer shows up as ::ffff:a.b.c.d."""
-    sock = socket.socket(socket.AF_INET6, kind)
+    sock = make_socket(socket.AF_INET6, kind)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     sock.bind(("::", port))
@@ -119,10 +121,24 @@ def serve_udp(name, sock, reply_to):
             continue  # an ICMP error about an earlier reply
 
 
+def serve(name, make_socket, args):
+    """Opens the ports of one pod; threads of their own serve them from then on."""
+    for ports, serve_one in ((args.tcp, serve_connection), (args.echo, echo_connection)):
+        for port in filter(None, ports.split(",")):
+            sock = listen(make_socket, socket.SOCK_STREAM, int(port))
+            sock.listen(256)
+            threading.Thread(target=serve_tcp, args=(name, sock, serve_one), daemon=True).start()
+    for ports, reply_to in ((args.udp, tell), (args.echo, echo)):
+        for port in filter(None, ports.split(",")):
+            sock = listen(make_socket, socket.SOCK_DGRAM, int(port))
+            sock.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
+            threading.Thread(target=serve_udp, args=(name, sock, reply_to), daemon=True).start()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--netns", help="enter this network namespace first")
+    parser.add_argument("--name", required=True, action="append")
+    parser.add_argument("--netns", action="append", help="serve in this network namespace")
     parser.add_argument("--tcp", default="", help="ports, separated by commas")
     parser.add_argument("--udp", default="", help="ports, separated by commas")
     parser.add_argument("--echo", default="", help="ports, separated by commas, for TCP and UDP")
@@ -132,17 +148,10 @@ def main():
         sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
         from lab import netns  # noqa: PLC0415  (only needed here; the script also runs alone)
 
-        netns.enter(args.netns)
-    for ports, serve_one in ((args.tcp, serve_connection), (args.echo, echo_connection)):
-        for port in filter(None, ports.split(",")):
-            sock = listen(socket.SOCK_STREAM, int(port))
-            sock.listen(256)
-            threading.Thread(target=serve_tcp, args=(args.name, sock, serve_one), daemon=True).start()
-    for ports, reply_to in ((args.udp, tell), (args.echo, echo)):
-        for port in filter(None, ports.split(",")):
-            sock = listen(socket.SOCK_DGRAM, int(port))
-            sock.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
-            threading.Thread(target=serve_udp, args=(args.name, sock, reply_to), daemon=True).start()
+        for name, space in zip(args.name, args.netns, strict=True):
+            serve(name, netns.Space(space).socket, args)
+    else:
+        serve(args.name[0], socket.socket, args)
     print("ready", flush=True)
     sys.stdin.buffer.read()
     os._exit(0)  # the threads are blocked in the kernel; there is nothing to flush
