@@ -55,7 +55,7 @@ run-stop:
 	@PYTHONPATH=tools $(PYTHON) -B -m demo --stop
 
 ## make test          every test: release build, sanitizers, a brief fuzz run, virtual machines
-##   ONLY=unit        one label in the release build: unit golden kernel behaviour check packaging, or a mode
+##   ONLY=unit        one label in the release build: unit golden kernel behaviour check packaging vm, or a mode
 .PHONY: test test-release test-dev test-fuzz test-vm
 ifdef ONLY
 test: setup-test
@@ -77,7 +77,7 @@ test-fuzz: setup-test
 	$(call stage,fuzz ($(KP_FUZZ_SECONDS) s a target),$(call ctest,build-fuzz,-L '^fuzz$$'))
 test-vm: setup-test setup-vm
 	$(call stage,build with tests,$(call build,release,build))
-	$(call stage,tests in virtual machines,$(call ctest,build,-L '^vm$$'))
+	$(call stage,tests in a virtual machine,$(call ctest,build,-V -L '^vm$$'))
 .NOTPARALLEL:
 
 ## make conformance   against a real Kubernetes control plane, built from source first (root, Go)
@@ -114,6 +114,12 @@ bench-api: all setup-test setup-conformance
 	$(call stage,benchmark beside the real kube-proxy,$(PYTHON) -B bench/api $(if $(MODE),--mode $(MODE)))
 	$(if $(filter-out nftables,$(MODE)),,$(call stage,new connections beside the real kube-proxy,$(PYTHON) -B bench/connect))
 	$(if $(filter-out iptables,$(MODE)),,$(call stage,conntrack clean-up beside the real kube-proxy,$(PYTHON) -B bench/conntrack))
+
+## make bench-ipvs    mode ipvs beside the real kube-proxy, in a virtual machine (Go; half an hour)
+.PHONY: bench-ipvs
+bench-ipvs: all setup-test setup-vm setup-conformance
+	@PYTHONPATH=tools $(PYTHON) -B -m controlplane build
+	$(call stage,mode ipvs beside the real kube-proxy,$(PYTHON) -B bench/ipvs)
 
 ## make lint          tests/check, and clang-tidy on what changed since main
 ##   ALL=1            clang-tidy on everything

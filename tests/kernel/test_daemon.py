@@ -204,12 +204,6 @@ def test_init_only_sets_up_and_exits(box):
     assert "KUBE-SERVICES" not in box.save()
 
 
-def test_a_mode_that_is_not_built_is_an_error_that_names_it(box):
-    done = box.proxy("--proxy-mode=ipvs", f"--manifests={box.folder}", "--conntrack-max-per-core=0")
-    assert done.returncode == 1
-    assert 'proxy mode \\"ipvs\\" is not built' in done.stderr
-
-
 def service(name, ip, node_port):
     return WEB.replace("web", name).replace("10.96.0.10", ip).replace("nodePort: 30080", f"nodePort: {node_port}")
 

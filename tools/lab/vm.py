@@ -1,12 +1,12 @@
 """A virtual machine with Debian's kernel, for what the kernel of this machine may lack: IPVS, dummy devices, ipsets.
 
     PYTHONPATH=tools python3 -B -m lab.vm prepare             get the kernel, once; needs the network
-    PYTHONPATH=tools python3 -B -m lab.vm run -- ipvsadm -Ln  run a program inside
+    PYTHONPATH=tools python3 -B -m lab.vm run -- ipvsadm -Ln  run a program inside, and show what it says as it says it
 
 The guest has the file system of this machine beneath it: its programs, and the same paths. What it writes is gone when
 it ends, except in the one folder that it shares with the host. Its kernel, with network and sysctls, is its own.
 It runs under software emulation: /dev/kvm may be there and not work, in a machine that is itself a virtual one. Booting
-takes ten to twenty seconds.
+takes ten to twenty seconds, and programs take five to twenty times as long as here.
 """
 
 import dataclasses
@@ -19,10 +19,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from lab.process import end_with_parent
 
 SKIPPED = 77
+PROCESSORS = 2
+MEMORY_MB = 2048
 PACKAGE = "linux-image-amd64"  # the cloud kernel has no 9p
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio", "depmod": "kmod"}
 
@@ -30,8 +33,8 @@ PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static"
 MODULES = ["net/netfilter", "net/ipv4", "net/ipv6", "net/bridge", "net/802", "net/llc", "net/sched", "net/sctp", "net/9p", "net/core",
            "crypto", "arch/x86/crypto", "lib", "fs/9p", "fs/netfs", "fs/fscache", "fs/overlayfs", "drivers/virtio",
            "drivers/net/dummy.ko", "drivers/net/veth.ko", "drivers/net/virtio_net.ko", "drivers/net/net_failover.ko", "net/packet"]
-# Needed to boot, or not loaded on demand.
-LOADED = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_net", "ip_vs", "ip_set", "nf_conntrack", "nfnetlink_acct"]
+# Needed to boot, not loaded on demand, or wanted by two programs at once, which may go wrong for one of them.
+LOADED = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_net", "ip_vs", "ip_set", "nf_conntrack", "nf_tables", "nfnetlink_acct"]
 
 # The first process.
 INIT = f"""#!/bin/busybox sh
@@ -50,6 +53,8 @@ mount -t sysfs sys /machine/sys
 mount -o bind /dev /machine/dev
 mkdir -p /dev/pts && mount -t devpts devpts /dev/pts
 mount -t tmpfs tmpfs /machine/run
+mount -t tmpfs tmpfs /machine/var/tmp
+mount -t tracefs tracefs /machine/sys/kernel/tracing
 mkdir -p /machine/usr/lib/modules && mount -o bind /lib/modules /machine/usr/lib/modules
 share=$(sed 's/.* share=\\([^ ]*\\).*/\\1/' /proc/cmdline)
 mkdir -p "/machine$share"
@@ -125,10 +130,12 @@ def prepare(say=print):
     return available()
 
 
-def run(argv, folder, files=None, env=None, seconds=300):
+def run(argv, folder, files=None, env=None, seconds=300, silence=None, tell=None):
     """Runs argv as root in a fresh machine, in `folder`, which it shares with the host.
 
-    `files` maps names in that folder to their text. Returns what subprocess.run returns, with text output captured.
+    `files` maps names in that folder to their text. `tell` is called with each line of the standard output as soon as it
+    is there. Raises Broken if all takes longer than `seconds`, or a line longer than `silence`. Returns what
+    subprocess.run returns, with text output captured.
     """
     kernel = available()
     folder = pathlib.Path(folder).resolve()
@@ -139,11 +146,55 @@ def run(argv, folder, files=None, env=None, seconds=300):
     shutil.rmtree(exchange, ignore_errors=True)
     exchange.mkdir()
     (exchange / "command").write_text(_command(argv, folder, env or {}), encoding="utf-8")
-    console = _boot(kernel, folder, seconds)
+    _boot(kernel, folder, _Watch(exchange, seconds, silence or seconds, tell or (lambda line: None)))
     if not (exchange / "status").exists():
-        raise Broken("the virtual machine ended before its command did:\n" + "\n".join(console.splitlines()[-30:]))
-    output = {name: (exchange / name).read_text(encoding="utf-8", errors="replace") for name in ("status", "stdout", "stderr")}
+        raise Broken(f"the virtual machine ended before its command did\n{_last_words(exchange)}")
+    output = {name: _text(exchange / name) for name in ("status", "stdout", "stderr")}
     return subprocess.CompletedProcess(argv, int(output["status"]), output["stdout"], output["stderr"])
+
+
+class _Watch:
+    """Tells the lines of a machine's output while it runs, and when to lose patience."""
+
+    def __init__(self, exchange, seconds, silence, tell):
+        self._exchange = exchange
+        self._deadline = time.monotonic() + seconds
+        self._silence = silence
+        self._tell = tell
+        self._heard = time.monotonic()
+        self._rest = b""
+        self._position = 0
+
+    def look(self):
+        """Tells what is new. Raises Broken when it has taken too long."""
+        for line in self._new_lines():
+            self._heard = time.monotonic()
+            self._tell(line)
+        now = time.monotonic()
+        if now > self._deadline:
+            raise Broken(f"the virtual machine ran out of time\n{_last_words(self._exchange)}")
+        if now > self._heard + self._silence:
+            raise Broken(f"the virtual machine has said nothing for {self._silence:g} s\n{_last_words(self._exchange)}")
+
+    def _new_lines(self):
+        if not (self._exchange / "stdout").exists():  # still booting
+            return []
+        with open(self._exchange / "stdout", "rb") as file:
+            file.seek(self._position)
+            new = file.read()
+        self._position += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        return [line.decode(errors="replace") for line in lines]
+
+
+def _last_words(exchange):
+    """The end of what a machine and its command have said."""
+    ends = {name: "\n".join(_text(exchange / name).splitlines()[-30:]) for name in ("console", "stderr")}
+    return "\n".join(f"-- end of the {name}:\n{text}" for name, text in ends.items())
+
+
+def _text(path):
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def _which(program):
@@ -201,27 +252,34 @@ def _initramfs(kernel):
 
 
 def _command(argv, folder, env):
-    environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", **env}
+    environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/var/tmp", "TMPDIR": "/var/tmp",
+                   "LANG": "C.UTF-8", **env}
     here = shlex.quote(str(folder))
     exports = "".join(f"export {name}={shlex.quote(str(value))}\n" for name, value in environment.items())
     line = shlex.join([str(word) for word in argv])
     return f"{exports}cd {here}\n{line} >.vm/stdout 2>.vm/stderr </dev/null\necho $? >.vm/status\n"
 
 
-def _boot(kernel, folder, seconds):
-    """Runs the machine to its end; returns what it wrote on its console."""
+def _boot(kernel, folder, watch):
+    """Runs the machine to its end. What it writes on its console goes into a file."""
     share = "local,mount_tag=%s,path=%s,security_model=none,multidevs=remap"
-    argv = [_which("qemu-system-x86_64"), "-accel", "tcg", "-m", "1536", "-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio",
+    argv = [_which("qemu-system-x86_64"), "-accel", "tcg,thread=multi", "-smp", PROCESSORS, "-m", MEMORY_MB,
+            "-display", "none", "-no-reboot", "-nodefaults", "-serial", "stdio",
             "-kernel", kernel.image, "-initrd", _initramfs(kernel),
-            "-append", f"console=ttyS0 quiet panic=-1 mitigations=off share={folder}",
+            # The timer's check would fail on a loaded host, which does not let it tick in time.
+            "-append", f"console=ttyS0 quiet panic=-1 mitigations=off no_timer_check share={folder}",
             "-virtfs", share % ("host", "/") + ",readonly=on", "-virtfs", share % ("share", folder),
             "-netdev", "user,id=net,net=172.31.0.0/24,host=172.31.0.1", "-device", "virtio-net-pci,netdev=net,romfile="]
-    try:
-        done = subprocess.run([str(word) for word in argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=seconds, check=False, preexec_fn=end_with_parent)
-    except subprocess.TimeoutExpired as late:
-        raise Broken(f"the virtual machine took more than {seconds} s:\n{(late.output or b'').decode(errors='replace')[-4000:]}") from late
-    return done.stdout.decode(errors="replace")
+    with open(folder / ".vm" / "console", "wb") as console, subprocess.Popen(
+            [str(word) for word in argv], stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT,
+            preexec_fn=end_with_parent) as machine:
+        try:
+            while machine.poll() is None:
+                watch.look()
+                time.sleep(0.1)
+            watch.look()
+        finally:
+            machine.kill()
 
 
 def main(argv):
@@ -236,8 +294,7 @@ def main(argv):
         print(__doc__, file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory(prefix="kp-vm-") as folder:
-        done = run(argv[2:] if argv[1] == "--" else argv[1:], folder)
-    sys.stdout.write(done.stdout)
+        done = run(argv[2:] if argv[1] == "--" else argv[1:], folder, tell=lambda line: print(line, flush=True))
     sys.stderr.write(done.stderr)
     return done.returncode
 

@@ -1,6 +1,9 @@
 """--cleanup on a kernel that has IPVS: virtual servers, kube-ipvs0 and sets go, and the rest stays."""
 
+import pathlib
+
 import pytest
+import sandbox
 
 # What is asked before and after, and must answer with the same as before mode ipvs was there.
 SHOW = """show() {
@@ -14,6 +17,7 @@ SHOW = """show() {
 # that has our name and is not ours.
 SCRIPT = SHOW + """
 set -e
+proxy=$2
 ip link add mine type dummy
 ipset create blocked hash:ip
 for program in iptables ip6tables; do
@@ -24,7 +28,7 @@ done
 sysctl -q net.ipv4.vs.conntrack=1
 show >foreign
 
-recording=$RECORDINGS/load-balancer-source-ranges
+recording=$1/load-balancer-source-ranges
 sort -r $recording/ipset.txt | ipset restore
 iptables-restore --noflush <$recording/iptables-ipvs.txt
 ip6tables-restore --noflush <$recording/ip6tables-ipvs.txt
@@ -35,7 +39,7 @@ ip addr add 10.96.0.1/32 dev kube-ipvs0
 show >before
 
 clean_up() {
-  $KUBE_PROXY --cleanup 2>$1-errors && status=0 || status=$?
+  $proxy --cleanup 2>$1-errors && status=0 || status=$?
   echo $status >$1-status
   show >$1
 }
@@ -53,11 +57,13 @@ def sections(text):
 
 
 @pytest.fixture(scope="module")
-def folder(guest):
+def folder():
     """What the script has written."""
-    done = guest(["sh", "-x", "script"], files={"script": SCRIPT})
-    assert done.returncode == 0, done.stderr
-    return done.folder
+    with sandbox.sandbox() as box:
+        script = box.file("script", SCRIPT)
+        done = box.run("sh", "-x", script, sandbox.ROOT / "tests" / "recordings", sandbox.BINARY, cwd=box.folder)
+        assert done.returncode == 0, done.stderr
+        yield pathlib.Path(box.folder)
 
 
 def test_mode_ipvs_was_there(folder):
