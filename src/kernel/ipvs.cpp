@@ -13,6 +13,7 @@
 #include "kernel/ipvs_message.h"
 #include "kernel/netlink_values.h"
 #include "kernel/process.h"
+#include "kernel/sysctl.h"
 
 namespace kernel {
 namespace {
@@ -84,6 +85,26 @@ Requests finish(Requests requests, uint16_t family) {
 VirtualServer probe(const std::string& scheduler) {
   return {.key = {.ip = net::IpAddr::v4(0xC6336400), .port = 20000},  // 198.51.100.0
           .scheduler = scheduler};
+}
+
+// Asked for a scheduler that it does not have, the kernel loads the module, and holds a lock of generic netlink the while.
+// These two modules wait until no network namespace is being taken down; and that, in turn, may wait for the same lock, for
+// ever. So the kernel must not be asked for them unless their module is there.
+bool waits_for_namespaces(std::string_view scheduler) {
+  return scheduler == "lblc" || scheduler == "lblcr";
+}
+
+bool is_loaded(const std::string& module) {
+  const auto modules = read_small_file("/proc/modules");
+  return modules && ("\n" + *modules).find("\n" + module + " ") != std::string::npos;
+}
+
+// By ourselves, without any lock; which needs a right that a daemon may have given up. True: the module is there, or built in.
+bool load_scheduler(const std::string& name) {
+  const std::string module = "ip_vs_" + name;
+  if (is_loaded(module)) return true;
+  const auto done = run({.argv = {"modprobe", "-q", module}});
+  return done && done->ok();
 }
 
 }  // namespace
@@ -199,6 +220,7 @@ Result<int> Ipvs::try_change(uint8_t command, const VirtualServer& server) {
 Result<bool> Ipvs::has_scheduler(const std::string& name) {
   // "none" is a scheduler to the kernel: one that refuses every connection.
   if (name.empty() || name.size() >= IP_VS_SCHEDNAME_MAXLEN || name == "none") return false;
+  if (!load_scheduler(name) && waits_for_namespaces(name)) return false;
   const VirtualServer server = probe(name);
   int refused = TRY(try_change(IPVS_CMD_NEW_SERVICE, server));
   if (refused == EEXIST) {  // by somebody who ended between the two requests

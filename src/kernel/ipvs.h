@@ -95,8 +95,8 @@ class Ipvs {
   // Which changes failed, by their place among `changes` from 0 on.
   base::Result<std::vector<netlink::RequestFailure>> apply(Changes changes);
 
-  // Can virtual servers have this scheduler? Loads its module, if there is one. Tries it out with a server that no
-  // Service may have.
+  // Can virtual servers have this scheduler? Loads its module, if there is one and we may. Tries it out with a server
+  // that no Service may have.
   base::Result<bool> has_scheduler(const std::string& name);
 
   // Messages sent so far.

@@ -233,10 +233,10 @@ const std::string& Proxier::scheduler_for(const plan::ServicePlan& plan,
   if (plan.scheduler.empty() || has_scheduler(plan.scheduler)) {
     return plan.scheduler.empty() ? settings_.options.scheduler : plan.scheduler;
   }
-  report.problems.push_back({plan.key, "the kernel of node " + settings_.context.node_name +
-                                           " has no scheduler \"" + plan.scheduler +
-                                           "\" (module ip_vs_" + plan.scheduler + "), using \"" +
-                                           settings_.options.scheduler + "\""});
+  report.problems.push_back(
+      {plan.key, "the kernel of node " + settings_.context.node_name + " has no scheduler \"" +
+                     plan.scheduler + "\" (module ip_vs_" + plan.scheduler +
+                     " is not loaded), using \"" + settings_.options.scheduler + "\""});
   return settings_.options.scheduler;
 }
 

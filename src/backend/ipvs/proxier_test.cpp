@@ -235,7 +235,8 @@ TEST_F(IpvsProxier, ASchedulerThatIsNotThereIsReportedAndTheDefaultUsed) {
   ASSERT_EQ(problems.size(), 1U);
   EXPECT_EQ(problems[0].service.str(), "default/web");
   EXPECT_EQ(problems[0].text,
-            "the kernel of node node1 has no scheduler \"best\" (module ip_vs_best), using \"rr\"");
+            "the kernel of node node1 has no scheduler \"best\" (module ip_vs_best is not loaded), "
+            "using \"rr\"");
   EXPECT_THAT(servers(*proxier), HasSubstr("-A -t 10.96.0.1:80 -s rr\n"));
 }
 

@@ -59,7 +59,11 @@ class TestMending:
     def test_sets_addresses_and_rules(self, quick, command):
         before = everything(quick)
         quick.run("sh", "-e", "-c", command)
-        lab.wait_for(lambda: everything(quick) == before, f"all is as before `{command}`", 30, every=0.5)
+        try:
+            lab.wait_for(lambda: everything(quick) == before, "", 30, every=0.5)
+        except lab.NotInTime:
+            raise AssertionError(f"before `{command}`:\n{before}\nlong after it:\n{everything(quick)}\nthe log ends:\n"
+                                 + quick.daemon.log_text()[-4000:]) from None
 
     def test_virtual_servers_of_others_go(self, quick):
         quick.run("ipvsadm", "-A", "-t", "192.0.2.7:80")
