@@ -2,6 +2,7 @@
 
 #include <linux/genetlink.h>
 #include <linux/ip_vs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,7 +14,6 @@
 #include "kernel/ipvs_message.h"
 #include "kernel/netlink_values.h"
 #include "kernel/process.h"
-#include "kernel/sysctl.h"
 
 namespace kernel {
 namespace {
@@ -95,8 +95,7 @@ bool waits_for_namespaces(std::string_view scheduler) {
 }
 
 bool is_loaded(const std::string& module) {
-  const auto modules = read_small_file("/proc/modules");
-  return modules && ("\n" + *modules).find("\n" + module + " ") != std::string::npos;
+  return ::access(("/sys/module/" + module).c_str(), F_OK) == 0;
 }
 
 // By ourselves, without any lock; which needs a right that a daemon may have given up. True: the module is there, or built in.

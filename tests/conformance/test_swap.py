@@ -157,6 +157,11 @@ def test_the_original_deletes_our_chains_in_mode_nftables(place, binaries):
     lab.wait_for(gone, "our chains go", 60, every=1.5)
 
 
+def set_of(table, name):
+    """What `nft` prints of one set."""
+    return table.partition(f"set {name} {{")[2].partition("\t}\n")[0]
+
+
 def test_ours_does_not_depend_on_what_the_original_has_left_in_mode_nftables(place, binaries):
     mode = lab.Mode("nftables")
     place.start(binaries["ours"], mode)
@@ -166,12 +171,14 @@ def test_ours_does_not_depend_on_what_the_original_has_left_in_mode_nftables(pla
         sets = {family: sorted(map(str.strip, re.split(r"[,{}\n]", place.table(family).partition("\tchain ")[0]))) for family in ("ip", "ip6")}
         return sets, sorted(chain for chain in place.chains() if not ORIGINALS.match(chain[0]))
 
+    # Syncs without waiting for ServiceCIDRs, which may come a moment later.
+    lab.wait_for(lambda: "elements = " in set_of(place.table("ip"), "service-cidrs"), "the ServiceCIDRs are there")
     fresh = look()
     place.daemon.stop()
     place.start(binaries["original"], mode)
     place.daemon.stop()
     place.start(binaries["ours"], mode)
-    assert look() == fresh
+    lab.wait_for(lambda: look() == fresh, "the table is what it was")
     assert place.rules_of(ORIGINALS) == []
 
 
