@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <optional>
 #include <string>
@@ -90,8 +91,10 @@ VirtualServer probe(const std::string& scheduler) {
 // Asked for a scheduler that it does not have, the kernel loads the module, and holds a lock of generic netlink the while.
 // These two modules wait until no network namespace is being taken down; and that, in turn, may wait for the same lock, for
 // ever. So the kernel must not be asked for them unless their module is there.
+constexpr std::array kAwkward{"lblc", "lblcr"};
+
 bool waits_for_namespaces(std::string_view scheduler) {
-  return scheduler == "lblc" || scheduler == "lblcr";
+  return std::ranges::find(kAwkward, scheduler) != kAwkward.end();
 }
 
 bool is_loaded(const std::string& module) {
@@ -231,6 +234,11 @@ Result<bool> Ipvs::has_scheduler(const std::string& name) {
     return std::unexpected(base::errno_error("probe IPVS scheduler " + name, refused));
   TRY(try_change(IPVS_CMD_DEL_SERVICE, server));
   return true;
+}
+
+void Ipvs::load_awkward_schedulers() {
+  for (const char* name : kAwkward)
+    load_scheduler(name);
 }
 
 uint64_t Ipvs::sent() const { return conversation_.sent(); }

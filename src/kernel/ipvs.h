@@ -99,6 +99,10 @@ class Ipvs {
   // that no Service may have.
   base::Result<bool> has_scheduler(const std::string& name);
 
+  // Loads those modules that the kernel must not be left to load when a Service asks for their scheduler, as far as there
+  // are such. For as long as we have the right to.
+  static void load_awkward_schedulers();
+
   // Messages sent so far.
   uint64_t sent() const;
 

@@ -99,7 +99,8 @@ def arguments(argv):
     own, options = (argv[:argv.index("--")], argv[argv.index("--") + 1:]) if "--" in argv else (argv, [])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suites", nargs="*", help=f"one of {', '.join(suites.known())}")
-    parser.add_argument("--jobs", type=int, default=vm.PROCESSORS, help="suites that run at once")
+    # One more than processors, as some of them mostly wait.
+    parser.add_argument("--jobs", type=int, default=vm.PROCESSORS + 1, help="suites that run at once")
     chosen = parser.parse_args(own)
     unknown = set(chosen.suites) - set(suites.known())
     if unknown:

@@ -158,6 +158,7 @@ Result<> check_kernel(const std::string& scheduler, const std::vector<net::Famil
   auto ipvs = TRY_CONTEXT(kernel::Ipvs::open(), "ipvs not supported by the kernel");
   auto ipset = TRY_CONTEXT(kernel::Ipset::open(), "error getting ipset version, error");
   TRY(check_scheduler(ipvs, scheduler));
+  kernel::Ipvs::load_awkward_schedulers();
   for (const auto family : families) {
     for (const auto set : all_sets())
       TRY(ipset.check(type_of(set), family));

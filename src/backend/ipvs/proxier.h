@@ -37,7 +37,7 @@ struct Settings {
   bool is_excluded(const net::IpAddr& ip) const;
 };
 
-// Can the kernel serve this mode? Says what is missing: IPVS itself, the scheduler, kinds of sets.
+// Can the kernel serve this mode? Says what is missing: IPVS itself, the scheduler, kinds of sets. Loads modules.
 base::Result<> check_kernel(const std::string& scheduler, const std::vector<net::Family>& families);
 
 // What all Services need.

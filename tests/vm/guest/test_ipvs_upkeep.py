@@ -109,15 +109,17 @@ class TestEndpoints:
                     quick.connect("client1", "10.96.3.1")
 
     def test_session_affinity_is_persistence(self, quick):
-        affinity = {"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 300}}}
-        quick.put_service("sticky", "10.96.3.5", **affinity)
+        def put_sticky(seconds):
+            quick.put_service("sticky", "10.96.3.5", sessionAffinity="ClientIP",
+                              sessionAffinityConfig={"clientIP": {"timeoutSeconds": seconds}})
+
+        put_sticky(300)
         quick.wait_weights("TCP 10.96.3.5:80", ALL)
         assert ipvsstate.persistence(quick.servers()["TCP 10.96.3.5:80"]) == 300
         answers = [quick.who_answers(4, "client1", "10.96.3.5", source=source) for source in quick.sources[:6]]
         assert all(len(one) == 1 for one in answers)
         assert len({pod for one in answers for pod in one}) == 3
-        affinity["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"] = 100
-        quick.put_service("sticky", "10.96.3.5", **affinity)
+        put_sticky(100)
         lab.wait_for(lambda: ipvsstate.persistence(quick.servers()["TCP 10.96.3.5:80"]) == 100, "the timeout has changed")
         quick.delete_service("sticky")
 
