@@ -26,7 +26,7 @@ import suites  # noqa: E402
 from lab import vm  # noqa: E402
 
 BINARY = os.environ.get("KUBE_PROXY", str(ROOT / "build" / "kube-proxy"))
-SECONDS = 900  # for all; a machine that is not loaded needs half of it
+SECONDS = 1500  # for all; a machine that is not loaded needs a third of it
 SILENCE_S = 300  # a loaded host may need that to boot
 
 
