@@ -23,7 +23,6 @@ class Drain {
   bool take(const kernel::ServerKey& server, const kernel::RealServer& real);
   // ... with all of its real servers.
   void forget(const kernel::ServerKey& server) { servers_.erase(server); }
-  void clear() { servers_.clear(); }
 
   bool contains(const kernel::ServerKey& server, const kernel::RealServer& real) const;
   size_t size() const;
