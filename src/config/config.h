@@ -81,6 +81,8 @@ struct Conntrack {
   Duration udp_stream_timeout{};
 };
 
+inline constexpr Duration kDefaultUdpIdleTimeout = std::chrono::milliseconds(250);
+
 struct Config {
   std::map<std::string, bool> feature_gates;  // as set by the user
   ClientConnection client_connection;
@@ -92,7 +94,7 @@ struct Config {
   bool bind_address_hard_fail = false;
   bool enable_profiling = false;
   std::string show_hidden_metrics_for_version;
-  std::string mode;  // "iptables", "ipvs", "nftables" (after defaulting never empty)
+  std::string mode;  // "iptables", "ipvs", "nftables", "userspace" (after defaulting never empty)
   Iptables iptables;
   Ipvs ipvs;
   Nftables nftables;
@@ -107,11 +109,12 @@ struct Config {
   int32_t oom_score_adj = -999;
   Conntrack conntrack;
   Duration config_sync_period = std::chrono::minutes(15);
-  std::string port_range;
+  std::string port_range;                              // mode userspace only; see port_range.h
+  Duration udp_idle_timeout = kDefaultUdpIdleTimeout;  // mode userspace only
   bool windows_run_as_service = false;
 };
 
-// How long a sync waits for the end of the last one, at the least: min_sync_period, but in mode nftables
+// How long a sync waits for the end of the last one, at the least: min_sync_period, but in other modes than iptables
 // only if somebody has written it.
 Duration min_sync_gap(const Config& config);
 

@@ -239,6 +239,7 @@ TEST(Defaults, PeriodsComeFromTheSectionOfTheMode) {
   EXPECT_EQ(periods("iptables"), std::pair(11L, 1L));
   EXPECT_EQ(periods("ipvs"), std::pair(12L, 0L));
   EXPECT_EQ(periods("nftables"), std::pair(13L, 3L));
+  EXPECT_EQ(periods("userspace"), std::pair(11L, 1L));
 }
 
 TEST(Defaults, AMinimumThatNobodyWroteHoldsUpModeIptablesOnly) {
@@ -255,6 +256,14 @@ TEST(Defaults, AMinimumThatNobodyWroteHoldsUpModeIptablesOnly) {
   EXPECT_EQ(min_sync_gap(config_of("mode: iptables")), 1s);
   EXPECT_EQ(min_sync_gap(config_of("mode: ipvs")), 10ms);
   EXPECT_EQ(min_sync_gap(config_of("ipvs: {minSyncPeriod: 2s}\nmode: ipvs")), 2s);
+  EXPECT_EQ(min_sync_gap(config_of("mode: userspace")), 10ms);
+  EXPECT_EQ(min_sync_gap(config_of("iptables: {minSyncPeriod: 2s}\nmode: userspace")), 2s);
+}
+
+TEST(Defaults, AnIdleTimeOfZeroIsTheDefault) {
+  EXPECT_EQ(config_of("").udp_idle_timeout, 250ms);
+  EXPECT_EQ(config_of("udpIdleTimeout: 0s").udp_idle_timeout, 250ms);
+  EXPECT_EQ(config_of("udpIdleTimeout: 1m").udp_idle_timeout, 60s);
 }
 
 TEST(Defaults, MasqueradeAllComesFromTheSectionOfTheMode) {

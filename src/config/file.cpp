@@ -131,6 +131,12 @@ std::optional<std::vector<std::string>> null_if_empty(const std::vector<std::str
   return list.empty() ? std::nullopt : std::optional(list);
 }
 
+std::optional<Duration> shown_udp_idle_timeout(const Config& config) {
+  const bool matters =
+      config.mode == "userspace" || config.udp_idle_timeout != kDefaultUdpIdleTimeout;
+  return matters ? std::optional(config.udp_idle_timeout) : std::nullopt;
+}
+
 Duration min_sync_period(const Document& document) {
   if (document.mode == "ipvs") return document.ipvs.min_sync_period;
   if (document.mode == "nftables") return document.nftables.min_sync_period;
@@ -171,6 +177,9 @@ void set_defaults(Document& document) {
   set_conntrack_defaults(document.conntrack);
   default_to(document.oom_score_adj, -999);
   default_to<Duration>(document.config_sync_period, 15min);
+  if (document.udp_idle_timeout.value_or(0s) == 0s) {
+    document.udp_idle_timeout = kDefaultUdpIdleTimeout;
+  }
 }
 
 }  // namespace
@@ -206,6 +215,7 @@ Config to_config(Document document) {
       .conntrack = to_conntrack(document.conntrack),
       .config_sync_period = document.config_sync_period,
       .port_range = document.port_range,
+      .udp_idle_timeout = *document.udp_idle_timeout,
       .windows_run_as_service = document.windows_run_as_service};
   select_mode(document, config);
   return config;
@@ -247,6 +257,7 @@ Document from_config(const Config& config) {
                     .conntrack = from_conntrack(config.conntrack),
                     .config_sync_period = config.config_sync_period,
                     .port_range = config.port_range,
+                    .udp_idle_timeout = shown_udp_idle_timeout(config),
                     .windows_run_as_service = config.windows_run_as_service};
   place_mode(config, document);
   return document;

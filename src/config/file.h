@@ -124,6 +124,7 @@ struct Document {
   Conntrack conntrack;
   Duration config_sync_period{};
   std::string port_range;
+  std::optional<Duration> udp_idle_timeout;  // no key of v1.36, so written only if it matters
   bool windows_run_as_service = false;
 };
 

@@ -109,7 +109,8 @@ constexpr Flag kModeFlags[] = {
      .group = Mode,
      .place = AT(config.mode),
      .key = "mode",
-     .help = "How packets are directed: iptables, ipvs or nftables; empty means iptables."},
+     .help = "How packets are directed: iptables, ipvs, nftables or userspace; empty "
+             "means iptables."},
     {.name = "hostname-override",
      .type = String,
      .group = Mode,
@@ -124,7 +125,8 @@ constexpr Flag kModeFlags[] = {
      .place = AT(config.bind_address),
      .key = "bindAddress",
      .help = "IP address to take for this node's own, in place of the one that the Node object "
-             "has; nothing is bound to it. 0.0.0.0 and :: mean the one of the Node object."},
+             "has. 0.0.0.0 and :: mean the one of the Node object. In userspace mode the proxy's "
+             "own sockets are bound to it, in other modes nothing is."},
     {.name = "nodeport-addresses",
      .type = Strings,
      .group = Mode,
@@ -206,7 +208,7 @@ constexpr Flag kIptablesFlags[] = {
      .place = AT(iptables_min_sync_period),
      .key = "iptables.minSyncPeriod, nftables.minSyncPeriod",
      .help = "Time between two updates of the rules at the least, in every mode but ipvs; in "
-             "nftables mode only if it is given, else nothing waits."},
+             "nftables and userspace mode only if it is given, else nothing waits."},
     {.name = "iptables-masquerade-bit",
      .type = Int32,
      .group = Iptables,
@@ -273,6 +275,22 @@ constexpr Flag kIpvsFlags[] = {
      .help = "The same for UDP; 0 keeps the kernel's."},
 };
 
+constexpr Flag kUserspaceFlags[] = {
+    {.name = "proxy-port-range",
+     .type = String,
+     .group = Userspace,
+     .place = AT(config.port_range),
+     .key = "portRange",
+     .help = "Ports to take for the proxy's own sockets: N, A-B or A+N; empty means any that is "
+             "free."},
+    {.name = "udp-timeout",
+     .type = Period,
+     .group = Userspace,
+     .place = AT(config.udp_idle_timeout),
+     .key = "udpIdleTimeout",
+     .help = "Idle time after which a UDP client is forgotten, greater than 0."},
+};
+
 constexpr Flag kConntrackFlags[] = {
     {.name = "conntrack-max-per-core",
      .type = Int32,
@@ -323,7 +341,8 @@ constexpr Flag kConntrackFlags[] = {
      .place = AT(tcp_reset_after),
      .help =
          "Reset TCP connections to endpoints that have been gone for this long, which otherwise "
-         "hang until they time out. 0 leaves them alone, as kube-proxy does."},
+         "hang until they time out. 0 leaves them alone, as kube-proxy does. In userspace mode: "
+         "how long connections to such an endpoint may go on."},
 };
 
 constexpr Flag kServeFlags[] = {
@@ -344,9 +363,9 @@ constexpr Flag kServeFlags[] = {
      .group = Serve,
      .kept = true,
      .place = AT(per_service_metrics),
-     .help = "Count the connections to each Service port, every 15 s, and show them among the "
-             "metrics; in iptables mode. "
-             "Reads all rules each time."},
+     .help =
+         "Count the connections to each Service port, every 15 s, and show them among the "
+         "metrics; in iptables mode, where that reads all rules each time, and in userspace mode."},
     {.name = "healthz-port",
      .type = Int32,
      .group = Serve,
@@ -465,7 +484,7 @@ std::vector<Flag> all_flags() {
   };
   for (const std::span<const Flag> group : std::initializer_list<std::span<const Flag>>{
            kActionFlags, kApiFlags, kModeFlags, kLocalFlags, kIptablesFlags, kIpvsFlags,
-           kConntrackFlags, kServeFlags, kLogFlags, kOtherFlags}) {
+           kUserspaceFlags, kConntrackFlags, kServeFlags, kLogFlags, kOtherFlags}) {
     add(group);
   }
   return flags;
@@ -487,6 +506,8 @@ std::string_view title(FlagGroup group) {
       return "iptables and nftables";
     case FlagGroup::Ipvs:
       return "IPVS";
+    case FlagGroup::Userspace:
+      return "Userspace";
     case FlagGroup::Conntrack:
       return "Connection tracking";
     case FlagGroup::Serve:

@@ -75,12 +75,13 @@ enum class FlagGroup : uint8_t {
   Local,
   Iptables,
   Ipvs,
+  Userspace,
   Conntrack,
   Serve,
   Log,
   Other
 };
-inline constexpr int kFlagGroups = 10;
+inline constexpr int kFlagGroups = 11;
 
 // "Actions", "API server", ...
 std::string_view title(FlagGroup group);

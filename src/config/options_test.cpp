@@ -324,8 +324,15 @@ TEST(Completion, PeriodsFollowTheMode) {
   };
   EXPECT_EQ(periods(""), std::pair(20L, 2L));
   EXPECT_EQ(periods("nftables"), std::pair(20L, 2L));
+  EXPECT_EQ(periods("userspace"), std::pair(20L, 2L));
   EXPECT_EQ(periods("ipvs"), std::pair(40L, 4L));
   EXPECT_EQ(config({"--proxy-mode=ipvs"}).min_sync_period, 1s);
+}
+
+TEST(Completion, UserspaceHasTwoFlagsOfItsOwn) {
+  const Config made = config({"--proxy-port-range=300-2000", "--udp-timeout=2s"});
+  EXPECT_EQ(made.port_range, "300-2000");
+  EXPECT_EQ(made.udp_idle_timeout, 2s);
 }
 
 TEST(Completion, AFlagForTheMinimumCountsInModeNftablesToo) {
@@ -401,7 +408,8 @@ TEST(Completion, LoggingIsCheckedBeforeTheRest) {
   EXPECT_EQ(
       bad_mode.command_error,
       "failed validate: KubeProxyConfiguration.Mode.ProxyMode: Invalid value: \"bogus\": must "
-      "be iptables, ipvs, nftables or blank (blank means the best-available proxy [currently "
+      "be iptables, ipvs, nftables, userspace or blank (blank means the best-available proxy "
+      "[currently "
       "iptables])");
   EXPECT_TRUE(bad_mode.logging_checked);
 }

@@ -142,6 +142,7 @@ constexpr auto fields_of(const Document&) {
       field("conntrack", &S::conntrack, "v1alpha1.KubeProxyConntrackConfiguration"),
       field("configSyncPeriod", &S::config_sync_period),
       field("portRange", &S::port_range),
+      omittable("udpIdleTimeout", &S::udp_idle_timeout),
       omittable("windowsRunAsService", &S::windows_run_as_service)};
 }
 

@@ -7,6 +7,7 @@
 #include "config/gates.h"
 #include "config/go_duration.h"
 #include "config/host_port.h"
+#include "config/port_range.h"
 #include "net/ip.h"
 
 namespace config {
@@ -79,6 +80,16 @@ void check_ipvs(const Check& check, const Ipvs& ipvs) {
   }
 }
 
+void check_userspace(const Check& check, const Config& config) {
+  if (config.udp_idle_timeout <= Duration(0)) {
+    check.child("UDPIdleTimeout").invalid(config.udp_idle_timeout, kPositive);
+  }
+  if (!parse_port_range(config.port_range)) {
+    check.child("PortRange")
+        .invalid(config.port_range, "must be a valid port range (e.g. 300-2000)");
+  }
+}
+
 void check_linux(const Check& check, const Config& config) {
   const Conntrack& conntrack = config.conntrack;
   const Check below = check.child("KubeProxyConntrackConfiguration");
@@ -92,13 +103,14 @@ void check_linux(const Check& check, const Config& config) {
 }
 
 void check_mode(const Check& check, const std::string& mode) {
-  constexpr std::array<std::string_view, 4> kModes{"iptables", "ipvs", "nftables", ""};
+  constexpr std::array<std::string_view, 5> kModes{"iptables", "ipvs", "nftables", "userspace", ""};
   for (const std::string_view known : kModes) {
     if (mode == known) return;
   }
-  check.invalid(mode,
-                "must be iptables, ipvs, nftables or blank (blank means the best-available proxy "
-                "[currently iptables])");
+  check.invalid(
+      mode,
+      "must be iptables, ipvs, nftables, userspace or blank (blank means the best-available "
+      "proxy [currently iptables])");
 }
 
 void check_periods(const Check& check, const Config& config) {
@@ -244,6 +256,7 @@ std::vector<std::string> validate(const Config& config) {
         .within(config.nftables.masquerade_bit, 0, 31);
   }
   check_linux(check.child("KubeProxyLinuxConfiguration"), config);
+  if (config.mode == "userspace") check_userspace(check, config);
   check_mode(check.child("Mode.ProxyMode"), config.mode);
   check.child("ClientConnection.Burst").not_negative(config.client_connection.burst);
   check_periods(check, config);

@@ -96,9 +96,19 @@ TEST(Validation, ConntrackNumbersAreNotNegative) {
 }
 
 TEST(Validation, TheModeIsOneOfThree) {
-  EXPECT_EQ(ERRORS(c.mode = "userspace"),
-            "Mode.ProxyMode: Invalid value: \"userspace\": must be iptables, ipvs, nftables or "
-            "blank (blank means the best-available proxy [currently iptables])");
+  EXPECT_EQ(ERRORS(c.mode = "userspace"), "");
+  EXPECT_EQ(ERRORS(c.mode = "ebpf"),
+            "Mode.ProxyMode: Invalid value: \"ebpf\": must be iptables, ipvs, nftables, userspace "
+            "or blank (blank means the best-available proxy [currently iptables])");
+}
+
+TEST(Validation, UserspaceIsCheckedInItsModeOnly) {
+  EXPECT_EQ(ERRORS(c.port_range = "nonsense"; c.udp_idle_timeout = 0s), "");
+  EXPECT_EQ(ERRORS(c.mode = "userspace"; c.port_range = "300-2000"), "");
+  EXPECT_EQ(ERRORS(c.mode = "userspace"; c.port_range = "nonsense"),
+            "PortRange: Invalid value: \"nonsense\": must be a valid port range (e.g. 300-2000)");
+  EXPECT_EQ(ERRORS(c.mode = "userspace"; c.udp_idle_timeout = 0s),
+            "UDPIdleTimeout: Invalid value: \"0s\": must be greater than 0");
 }
 
 TEST(Validation, PeriodsArePositiveAndInOrder) {

@@ -56,6 +56,7 @@ Value to_value(const std::optional<T>& value) {
 }
 
 bool is_empty(const Value& value) {
+  if (value.is_null()) return true;
   if (const bool* flag = value.as_bool()) return !*flag;
   if (const auto* list = value.as_array()) return list->empty();
   if (const auto* object = value.as_object()) return object->empty();

@@ -164,6 +164,16 @@ TEST(WriteYaml, LeavesOutWhatIsOptionalAndEmpty) {
   EXPECT_TRUE(has(config, "      splitStream: true"));
 }
 
+TEST(WriteYaml, TheIdleTimeOfUdpIsShownWhereItMatters) {
+  Config config = defaults();
+  EXPECT_FALSE(write_yaml(config).contains("udpIdleTimeout")) << "v1.36 has no such key";
+  config.mode = "userspace";
+  EXPECT_TRUE(has(config, "udpIdleTimeout: 250ms"));
+  config.mode = "iptables";
+  config.udp_idle_timeout = 1s;
+  EXPECT_TRUE(has(config, "udpIdleTimeout: 1s"));
+}
+
 TEST(WriteYaml, WritesFractionsShort) {
   Config config = defaults();
   config.client_connection.qps = 0.1F;

@@ -53,6 +53,9 @@ enum class SkipReason : uint8_t {
 // Annotations of a Service that only mode ipvs heeds. The API knows nothing of them.
 inline constexpr std::string_view kIpvsSchedulerAnnotation = "ipvs.kube-proxy/scheduler";
 inline constexpr std::string_view kIpvsWeightsAnnotation = "ipvs.kube-proxy/weights";
+// The same for mode userspace.
+inline constexpr std::string_view kUserspaceProxyProtocolAnnotation =
+    "userspace.kube-proxy/proxy-protocol";
 
 struct Service {
   ServiceKey key;
@@ -68,9 +71,10 @@ struct Service {
   bool external_policy_local = false;          // spec.externalTrafficPolicy, as written
   bool internal_policy_local = false;
   uint16_t health_check_node_port = 0;  // as written
-  // Annotations, as written: any text, which is understood by plan/balancing.h. Empty: not there.
+  // Annotations, as written: any text, which is understood by the plan. Empty: not there.
   std::string ipvs_scheduler;
   std::string ipvs_weights;
+  std::string proxy_protocol;
 
   bool operator==(const Service&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "plan/annotation.h"
 
 namespace plan {
 namespace {
@@ -12,19 +13,8 @@ using base::Result;
 
 // The kernel's limit, without the NUL at the end.
 constexpr size_t kMaxScheduler = 15;
-// Of somebody else's text in a line of ours.
-constexpr size_t kMaxShown = 100;
 
 constexpr std::string_view kNodePrefix = "node/";
-
-// In quotes. What is too long is cut, never within a character of UTF-8.
-std::string shown(std::string_view text) {
-  if (text.size() <= kMaxShown) return base::quote(text);
-  size_t end = kMaxShown;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
-    --end;
-  return base::quote(text.substr(0, end)) + "...";
-}
 
 std::unexpected<base::Error> wrong(std::string_view text, std::string_view what) {
   return base::fail(ErrorCode::Invalid, shown(text) + ": " + std::string(what));
@@ -35,10 +25,6 @@ bool is_scheduler(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   };
   return !name.empty() && name.size() <= kMaxScheduler && std::ranges::all_of(name, good);
-}
-
-std::string problem(std::string_view annotation, const std::string& text) {
-  return "annotation " + std::string(annotation) + ": " + text;
 }
 
 }  // namespace
@@ -87,15 +73,16 @@ Balancing balancing_of(const model::Service& service) {
   if (const std::string_view scheduler = service.ipvs_scheduler; is_scheduler(scheduler)) {
     balancing.scheduler = scheduler;
   } else if (!scheduler.empty()) {
-    balancing.problems.push_back(
-        problem(model::kIpvsSchedulerAnnotation,
-                shown(scheduler) + ": a scheduler has 1 to 15 characters of a-z, 0-9, - and _"));
+    balancing.problems.push_back(annotation_problem(
+        model::kIpvsSchedulerAnnotation,
+        shown(scheduler) + ": a scheduler has 1 to 15 characters of a-z, 0-9, - and _"));
   }
   if (service.ipvs_weights.empty()) return balancing;
   if (auto weights = Weights::parse(service.ipvs_weights)) {
     balancing.weights = std::move(*weights);
   } else {
-    balancing.problems.push_back(problem(model::kIpvsWeightsAnnotation, weights.error().text));
+    balancing.problems.push_back(
+        annotation_problem(model::kIpvsWeightsAnnotation, weights.error().text));
   }
   return balancing;
 }

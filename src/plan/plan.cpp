@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "plan/annotation.h"
 #include "plan/balancing.h"
 
 namespace plan {
@@ -243,6 +244,13 @@ PortPlan compile_port(const ServiceEntry& entry, const ServicePort& port, const 
   return plan;
 }
 
+void set_proxy_protocol(ServicePlan& plan, const std::string& annotation) {
+  plan.proxy_protocol = annotation == "v2";
+  if (plan.proxy_protocol || annotation.empty()) return;
+  plan.proxy_protocol_problem = annotation_problem(model::kUserspaceProxyProtocolAnnotation,
+                                                   shown(annotation) + ": must be v2");
+}
+
 }  // namespace
 
 bool in_use(Reason reason) { return reason == Reason::Ready || reason == Reason::LastResort; }
@@ -296,6 +304,7 @@ ServicePlan compile_service(const model::ServiceEntry& entry, const Context& con
   }
   plan.scheduler = std::move(balancing.scheduler);
   plan.problems = std::move(balancing.problems);
+  set_proxy_protocol(plan, service->proxy_protocol);
   std::ranges::stable_sort(plan.ports, [](const PortPlan& a, const PortPlan& b) {
     return std::tie(a.port_name, a.protocol) < std::tie(b.port_name, b.protocol);
   });

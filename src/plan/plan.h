@@ -104,7 +104,10 @@ struct ServicePlan {
   model::ServiceKey key;
   std::vector<PortPlan> ports;  // by name, then protocol; empty: nothing to proxy in this family
   std::string scheduler;        // of its own, in mode ipvs; empty: that of all
-  std::vector<std::string> problems;  // what its annotations ask for, and is not understood
+  std::vector<std::string>
+      problems;                 // what annotations for mode ipvs ask for, and is not understood
+  bool proxy_protocol = false;  // endpoints are told who the client is, in mode userspace
+  std::string proxy_protocol_problem;  // if the annotation that asks for it is not understood
 
   size_t endpoint_count() const;
 };

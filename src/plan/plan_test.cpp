@@ -289,5 +289,22 @@ TEST(ServicePlan, ExternalIpsCanBeSwitchedOffButStillCountAsReachable) {
   EXPECT_TRUE(port.externally_accessible);
 }
 
+TEST(ServicePlan, KnowsOneVersionOfTheProxyProtocol) {
+  const auto annotated = [](std::string value) {
+    model::ServiceEntry object = entry(web());
+    auto changed = std::make_shared<model::Service>(*object.service);
+    changed->proxy_protocol = std::move(value);
+    object.service = std::move(changed);
+    return compile_service(object, here());
+  };
+  EXPECT_TRUE(annotated("v2").proxy_protocol);
+  EXPECT_EQ(annotated("v2").proxy_protocol_problem, "");
+  EXPECT_FALSE(annotated("").proxy_protocol);
+  EXPECT_EQ(annotated("").proxy_protocol_problem, "");
+  EXPECT_FALSE(annotated("v1").proxy_protocol);
+  EXPECT_EQ(annotated("v1").proxy_protocol_problem,
+            "annotation userspace.kube-proxy/proxy-protocol: \"v1\": must be v2");
+}
+
 }  // namespace
 }  // namespace plan

@@ -201,8 +201,10 @@ void decode_annotations(model::Service& service, const Field& metadata) {
   const Field annotations = metadata.object("annotations");
   const Field scheduler = annotations[model::kIpvsSchedulerAnnotation];
   const Field weights = annotations[model::kIpvsWeightsAnnotation];
+  const Field proxy_protocol = annotations[model::kUserspaceProxyProtocolAnnotation];
   service.ipvs_scheduler = scheduler.text().value_or("");
   service.ipvs_weights = weights.text().value_or("");
+  service.proxy_protocol = proxy_protocol.text().value_or("");
 }
 
 }  // namespace

@@ -40,18 +40,20 @@ TEST(DecodeService, FillsInTheDefaultsOfTheApiServer) {
   EXPECT_FALSE(service("clusterIP: 10.0.0.1").affinity_timeout_s);
 }
 
-TEST(DecodeService, TakesTheAnnotationsOfModeIpvsAsTheyAre) {
+TEST(DecodeService, TakesTheAnnotationsOfModesAsTheyAre) {
   const auto annotated = [](const std::string& annotations) {
     return "{apiVersion: v1, kind: Service, metadata: {name: web, annotations: {" + annotations +
            "}}, spec: {clusterIP: 10.0.0.1}}";
   };
   const auto decoded = decode_text(
-      annotated("a: b, ipvs.kube-proxy/scheduler: Not Good, ipvs.kube-proxy/weights: \" *=1\""));
+      annotated("a: b, ipvs.kube-proxy/scheduler: Not Good, ipvs.kube-proxy/weights: \" *=1\", "
+                "userspace.kube-proxy/proxy-protocol: V2"));
   EXPECT_THAT(problems(decoded), IsEmpty());
   const auto* web = only<model::Service>(decoded);
   ASSERT_NE(web, nullptr);
   EXPECT_EQ(web->ipvs_scheduler, "Not Good");
   EXPECT_EQ(web->ipvs_weights, " *=1");
+  EXPECT_EQ(web->proxy_protocol, "V2");
   EXPECT_EQ(service("clusterIP: 10.0.0.1").ipvs_scheduler, "");
   EXPECT_THAT(problems_of(annotated("ipvs.kube-proxy/weights: 1")), SizeIs(1));
 }

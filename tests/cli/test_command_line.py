@@ -143,8 +143,8 @@ iptables-localhost-nodeports iptables-masquerade-bit iptables-min-sync-period ip
 ipvs-min-sync-period ipvs-scheduler ipvs-strict-arp ipvs-sync-period ipvs-tcp-timeout ipvs-tcpfin-timeout ipvs-udp-timeout
 kube-api-burst kube-api-content-type kube-api-qps kubeconfig log-flush-frequency log-json-info-buffer-size log-json-split-stream
 log-text-info-buffer-size log-text-split-stream logging-format machine-id-file masquerade-all master metrics-bind-address
-nodeport-addresses oom-score-adj pod-bridge-interface pod-interface-name-prefix profiling proxy-mode
-show-hidden-metrics-for-version v version vmodule write-config-to""".split()
+nodeport-addresses oom-score-adj pod-bridge-interface pod-interface-name-prefix profiling proxy-mode proxy-port-range
+show-hidden-metrics-for-version udp-timeout v version vmodule write-config-to""".split()
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
@@ -167,7 +167,7 @@ def test_every_flag_is_printed_at_verbosity_1_with_its_default(box):
         "conntrack-tcp-timeout-established": "24h0m0s", "conntrack-tcp-timeout-close-wait": "1h0m0s", "conntrack-udp-timeout": "0s",
         "oom-score-adj": "-999", "logging-format": "text", "log-flush-frequency": "5s", "nodeport-addresses": "[]", "v": "1",
         "boot-id-file": "/proc/sys/kernel/random/boot_id", "machine-id-file": "/etc/machine-id,/var/lib/dbus/machine-id",
-        "proxy-mode": "bogus", "detect-local-mode": "", "cluster-cidr": "", "profiling": "false"}
+        "proxy-mode": "bogus", "proxy-port-range": "", "udp-timeout": "250ms", "detect-local-mode": "", "cluster-cidr": "", "profiling": "false"}
     assert {name: told[name] for name in expected} == expected
 
 
@@ -294,8 +294,12 @@ NOT_NEGATIVE = "must be greater than or equal to 0"
     ("conntrack: {udpTimeout: -5s}", CONNTRACK + f'UDPTimeout: Invalid value: "-5s": {NOT_NEGATIVE}'),
     ("conntrack: {udpStreamTimeout: -5s}", CONNTRACK + f'UDPStreamTimeout: Invalid value: "-5s": {NOT_NEGATIVE}'),
     ("oomScoreAdj: -1001", PATH + "KubeProxyLinuxConfiguration.OOMScoreAdj: Invalid value: -1001: must be within the range [-1000, 1000]"),
-    ("mode: userspace", PATH + 'Mode.ProxyMode: Invalid value: "userspace": must be iptables, ipvs, nftables or blank (blank means the '
-                               "best-available proxy [currently iptables])"),
+    ("mode: kernelspace", PATH + 'Mode.ProxyMode: Invalid value: "kernelspace": must be iptables, ipvs, nftables, userspace or blank (blank '
+                                 "means the best-available proxy [currently iptables])"),
+    ("mode: userspace\nportRange: nonsense",
+     PATH + 'PortRange: Invalid value: "nonsense": must be a valid port range (e.g. 300-2000)'),
+    ("mode: userspace\nportRange: 1-70000", PATH + 'PortRange: Invalid value: "1-70000": must be a valid port range (e.g. 300-2000)'),
+    ("mode: userspace\nudpIdleTimeout: -1s", PATH + 'UDPIdleTimeout: Invalid value: "-1s": must be greater than 0'),
     ("clientConnection: {burst: -1}", PATH + f"ClientConnection.Burst: Invalid value: -1: {NOT_NEGATIVE}"),
     ("configSyncPeriod: -1s", PATH + 'ConfigSyncPeriod: Invalid value: "-1s": must be greater than 0'),
     ("iptables: {minSyncPeriod: 40s}",
@@ -331,8 +335,9 @@ def test_a_value_out_of_bounds_is_told_with_its_path(box, config, text, error):
     (["--metrics-port=0"], PATH + 'MetricsBindAddress: Invalid value: "": must be IP:port'),
     (["--proxy-mode=bogus", "--oom-score-adj=2000"],
      "[" + PATH + "KubeProxyLinuxConfiguration.OOMScoreAdj: Invalid value: 2000: must be within the range [-1000, 1000], " + PATH +
-     'Mode.ProxyMode: Invalid value: "bogus": must be iptables, ipvs, nftables or blank (blank means the best-available proxy '
-     "[currently iptables])]"),
+     'Mode.ProxyMode: Invalid value: "bogus": must be iptables, ipvs, nftables, userspace or blank (blank means the best-available '
+     "proxy [currently iptables])]"),
+    (["--proxy-mode=userspace", "--udp-timeout=0"], PATH + 'UDPIdleTimeout: Invalid value: "0s": must be greater than 0'),
     # An address without a port is completed only where the configuration is not written out.
     (["--healthz-bind-address=1.2.3.4", "--write-config-to=/dev/null"], PATH + 'HealthzBindAddress: Invalid value: "1.2.3.4": must be IP:port'),
 ])
@@ -344,7 +349,7 @@ def test_flags_are_validated_like_the_file(box, args, error):
 @pytest.mark.parametrize("text", [
     "mode: iptables\nnftables: {masqueradeBit: 99}", "mode: iptables\nipvs: {tcpTimeout: -1s, excludeCIDRs: [x]}", "ipvs: {scheduler: bogus}",
     "detectLocalMode: NodeCIDR\nclusterCIDR: bogus", "clientConnection: {kubeconfig: /missing, contentType: x, qps: -1}",
-    "nodePortAddresses: [primary]", "portRange: nonsense", "winkernel: {networkName: x}", "bindAddress: 010.0.0.1"])
+    "nodePortAddresses: [primary]", "portRange: nonsense", "udpIdleTimeout: -1s", "winkernel: {networkName: x}", "bindAddress: 010.0.0.1"])
 def test_settings_that_do_not_count_here_are_not_validated(resolved, text):
     assert resolved(file=text)
 
@@ -431,7 +436,8 @@ def test_defaults_are_written_out_and_read_back(box, resolved):
     assert open(f"{path}.out", encoding="utf8").read() == DEFAULTS
 
 
-@pytest.mark.parametrize(("mode", "active", "min_sync"), [("iptables", "iptables", "1s"), ("nftables", "nftables", "1s"), ("ipvs", "ipvs", "0s")])
+@pytest.mark.parametrize(("mode", "active", "min_sync"), [("iptables", "iptables", "1s"), ("nftables", "nftables", "1s"), ("ipvs", "ipvs", "0s"),
+                                                         ("userspace", "iptables", "1s")])
 def test_only_the_section_of_the_mode_has_its_periods(resolved, mode, active, min_sync):
     text = resolved(file=f"mode: {mode}\n")
     for name in ("iptables", "ipvs", "nftables"):

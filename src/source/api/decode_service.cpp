@@ -335,6 +335,7 @@ std::shared_ptr<const model::Service> decode_service(std::string_view object, co
   decode_policies(*service, spec, place);
   service->ipvs_scheduler = meta.annotation(model::kIpvsSchedulerAnnotation).value_or("");
   service->ipvs_weights = meta.annotation(model::kIpvsWeightsAnnotation).value_or("");
+  service->proxy_protocol = meta.annotation(model::kUserspaceProxyProtocolAnnotation).value_or("");
   return service;
 }
 

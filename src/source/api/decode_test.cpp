@@ -160,7 +160,8 @@ std::string random_meta(std::vector<std::string> names) {
          (*rc::gen::inRange(0, 10) == 0 ? R"(,"service.kubernetes.io/headless":"")" : "") +
          R"(},"annotations":{"a":"b")" +
          Dice::maybe("ipvs.kube-proxy/scheduler", {R"("")", R"("wrr")", R"("Not Good")"}) +
-         Dice::maybe("ipvs.kube-proxy/weights", {R"("*=1")", R"("a\nb")"}) + "}}";
+         Dice::maybe("ipvs.kube-proxy/weights", {R"("*=1")", R"("a\nb")"}) +
+         Dice::maybe("userspace.kube-proxy/proxy-protocol", {R"("v2")", R"("")"}) + "}}";
 }
 
 codec::Value parsed(const std::string& text) { return codec::json::parse(text).value(); }
@@ -260,7 +261,8 @@ metadata:
   name: web
   namespace: prod
   resourceVersion: "41"
-  annotations: {a: b, ipvs.kube-proxy/scheduler: wrr, ipvs.kube-proxy/weights: "node/a=2, *=1"}
+  annotations: {a: b, ipvs.kube-proxy/scheduler: wrr, ipvs.kube-proxy/weights: "node/a=2, *=1",
+                userspace.kube-proxy/proxy-protocol: v2}
 spec:
   type: LoadBalancer
   clusterIP: 10.0.0.1
@@ -295,6 +297,7 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.1}, {ip: 192.0.2.2, ipMode: Proxy
                                 .value();
   expected.ipvs_scheduler = "wrr";
   expected.ipvs_weights = "node/a=2, *=1";
+  expected.proxy_protocol = "v2";
   EXPECT_TRUE(same(item.object, Item::Object(std::make_shared<const model::Service>(expected))));
 }
 
