@@ -47,6 +47,7 @@ struct SyncReport {
   size_t bytes = 0;                    // sent to the kernel or its tool
   size_t endpoints = 0;                // of all Services of this family
   size_t drift = 0;                    // found changed by somebody else since the last sync
+  bool unfinished = false;             // something is short, and worth another try after syncPeriod
   size_t cleanup_failures = 0;         // chains that could not be deleted yet; mode nftables only
   std::vector<TableRules> tables;      // mode iptables only
   std::chrono::nanoseconds observe{};  // reading the kernel

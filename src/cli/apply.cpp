@@ -9,6 +9,9 @@ namespace {
 
 using base::Result;
 
+constexpr std::string_view kDaemonOnly =
+    "mode userspace works only while the daemon runs: its rules lead to sockets of the process";
+
 struct Amount {
   std::string_view of;
   size_t count = 0;
@@ -56,6 +59,8 @@ std::string as_json(net::Family family, const Applied& applied, const std::strin
 int apply(const Arguments& arguments) {
   const auto world = load_world(arguments);
   if (!world) return complain(world.error().text), 1;
+  const auto apply_mode = mode_of(*world).apply;
+  if (apply_mode == nullptr) return complain(kDaemonOnly), 1;
   const std::string& mode = world->config.mode;
   const auto support = proxyd::probe_families(mode);
   std::string out;
@@ -64,7 +69,7 @@ int apply(const Arguments& arguments) {
   for (const auto family : arguments.families) {
     if (!(family == net::Family::V4 ? support.v4 : support.v6)) continue;
     ++served;
-    const auto applied = mode_of(*world).apply(*world, family);
+    const auto applied = apply_mode(*world, family);
     if (!applied) {
       complain(std::string(net::name(family)) + ": " + applied.error().text);
       status = 1;

@@ -59,7 +59,8 @@ std::string as_text(net::Family family, const FamilyChange& change) {
 std::string as_json(net::Family family, const FamilyChange& change, const std::string& mode) {
   std::string out = "{\"family\":\"" + std::string(net::name(family)) + "\",\"settings\":[";
   append_strings(out, change.settings);
-  out += mode == "iptables" ? "],\"chains\":[" : "],\"tables\":[";
+  const bool chains = mode == "iptables" || mode == "userspace";
+  out += chains ? "],\"chains\":[" : "],\"tables\":[";
   for (const auto& part : change.parts) {
     out += &part == &change.parts.front() ? "\n    " : ",\n    ";
     out += "{\"table\":\"" + part.table + "\"";
@@ -82,6 +83,7 @@ std::string as_json(net::Family family, const FamilyChange& change, const std::s
 Mode mode_of(const World& world) {
   if (world.config.mode == "nftables") return {&render_nftables, &apply_nftables, &diff_nftables};
   if (world.config.mode == "ipvs") return {&render_ipvs, &apply_ipvs, &diff_ipvs};
+  if (world.config.mode == "userspace") return {&render_userspace, nullptr, &diff_userspace};
   return {&render_iptables, &apply_iptables, &diff_iptables};
 }
 

@@ -1,5 +1,6 @@
 #include <map>
 
+#include "backend/iptables/chains.h"
 #include "backend/iptables/commit.h"
 #include "backend/iptables/diff.h"
 #include "backend/iptables/tables.h"
@@ -62,6 +63,12 @@ std::string tables_json(const iptables::Tables& tables) {
   return out;
 }
 
+std::string tables_text(const iptables::Tables& tables, net::Family family) {
+  const char* program = family == net::Family::V4 ? "iptables-save" : "ip6tables-save";
+  return "# " + std::string(net::name(family)) + ", as " + program + " would print it\n" +
+         tables.save();
+}
+
 std::vector<PartChange> compare_tables(const iptables::Tables& before,
                                        const iptables::Tables& after) {
   const auto rules = [](const Chain* chain) { return chain != nullptr ? &chain->rules : nullptr; };
@@ -84,12 +91,26 @@ std::vector<PartChange> compare_tables(const iptables::Tables& before,
   return changes;
 }
 
+Result<std::vector<PartChange>> compare_chains(const std::vector<iptables::FixedChain>& chains,
+                                               const std::vector<iptables::Jump>& jumps,
+                                               net::Family family) {
+  const iptables::Programs programs(family);
+  iptables::Observed observed;
+  std::string dump;
+  for (const auto table : {iptables::Table::Filter, iptables::Table::Nat}) {
+    observed[table] = TRY(programs.observe(table));
+    dump += TRY(programs.save(table));
+  }
+  const auto before = iptables::Tables::parse_save(dump);
+  auto after = before;
+  TRY_CONTEXT(after.apply(iptables::chains_missing(chains, jumps, observed).str()),
+              "the rules changed meanwhile, try again");
+  return compare_tables(before, after);
+}
+
 Result<Rendered> render_iptables(const World& world, net::Family family) {
   const auto tables = TRY(tables_for(world, settings_of(world, family)));
-  const char* program = family == net::Family::V4 ? "iptables-save" : "ip6tables-save";
-  return Rendered{.text = "# " + std::string(net::name(family)) + ", as " + program +
-                          " would print it\n" + tables.save(),
-                  .tables_json = tables_json(tables)};
+  return Rendered{.text = tables_text(tables, family), .tables_json = tables_json(tables)};
 }
 
 Result<Applied> apply_iptables(const World& world, net::Family family) {

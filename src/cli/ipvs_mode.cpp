@@ -106,9 +106,7 @@ Result<Rendered> render_ipvs(const World& world, net::Family family) {
     append_strings(rendered.tables_json, lines_of(part.text));
     rendered.tables_json += "]},";
   }
-  rendered.text += "# " + name + ", as " +
-                   (family == net::Family::V4 ? "iptables-save" : "ip6tables-save") +
-                   " would print it\n" + tables.save();
+  rendered.text += tables_text(tables, family);
   rendered.tables_json += tables_json(tables);
   return rendered;
 }
@@ -139,18 +137,7 @@ Result<FamilyChange> diff_ipvs(const World& world, net::Family family) {
     change.parts.push_back(compare(&before, &after));
     change.parts.back().table = wanted[i].tool;
   }
-  const iptables::Programs programs(family);
-  iptables::Observed observed;
-  std::string dump;
-  for (const auto table : {iptables::Table::Filter, iptables::Table::Nat}) {
-    observed[table] = TRY(programs.observe(table));
-    dump += TRY(programs.save(table));
-  }
-  const auto before = iptables::Tables::parse_save(dump);
-  auto after = before;
-  TRY_CONTEXT(after.apply(ipvs::rules_missing(image.chains, observed).str()),
-              "the rules changed meanwhile, try again");
-  for (auto& part : compare_tables(before, after))
+  for (auto& part : TRY(compare_chains(image.chains, ipvs::jumps(), family)))
     change.parts.push_back(std::move(part));
   return change;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/iptables/skeleton.h"
 #include "backend/iptables/tables.h"
 #include "base/result.h"
 #include "cli/subcommand.h"
@@ -20,6 +21,7 @@ struct Rendered {
 base::Result<Rendered> render_iptables(const World& world, net::Family family);
 base::Result<Rendered> render_nftables(const World& world, net::Family family);
 base::Result<Rendered> render_ipvs(const World& world, net::Family family);
+base::Result<Rendered> render_userspace(const World& world, net::Family family);
 
 // What one full sync has done.
 struct Applied {
@@ -48,19 +50,25 @@ struct FamilyChange {
 base::Result<FamilyChange> diff_iptables(const World& world, net::Family family);
 base::Result<FamilyChange> diff_nftables(const World& world, net::Family family);
 base::Result<FamilyChange> diff_ipvs(const World& world, net::Family family);
+base::Result<FamilyChange> diff_userspace(const World& world, net::Family family);
 
 // The functions of one mode.
 struct Mode {
   base::Result<Rendered> (*render)(const World&, net::Family);
-  base::Result<Applied> (*apply)(const World&, net::Family);
+  base::Result<Applied> (*apply)(const World&, net::Family);  // null: works in the daemon only
   base::Result<FamilyChange> (*diff)(const World&, net::Family);
 };
 Mode mode_of(const World& world);
 
-// Of mode iptables, and of the rules that mode ipvs has beside its sets.
+// Of mode iptables, and of the rules that modes ipvs and userspace have.
 std::string tables_json(const iptables::Tables& tables);
+std::string tables_text(const iptables::Tables& tables, net::Family family);
 std::vector<PartChange> compare_tables(const iptables::Tables& before,
                                        const iptables::Tables& after);
+// What would change if these chains and jumps were wanted.
+base::Result<std::vector<PartChange>> compare_chains(
+    const std::vector<iptables::FixedChain>& chains, const std::vector<iptables::Jump>& jumps,
+    net::Family family);
 
 // Two states, as lines; null if there was nothing, or will be nothing.
 PartChange compare(const std::vector<std::string>* before, const std::vector<std::string>* after);

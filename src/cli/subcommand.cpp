@@ -165,10 +165,11 @@ std::string help_text(std::string_view name) {
         "Puts into the kernel what one full sync of the daemon leaves there, and exits: rules,\n"
         "route_localnet and, in mode iptables, canary chains and nfacct counters. Writes only "
         "what\n"
-        "differs.\n";
+        "differs. Not in mode userspace, whose rules lead to sockets of the daemon.\n";
   } else {
     out +=
-        "Prints what apply would change now. Exit status 0: nothing; 1: something; 2: trouble.\n";
+        "Prints what a full sync would change now. Exit status 0: nothing; 1: something; 2: "
+        "trouble.\n";
   }
   out += "\nUsage:\n  kube-proxy " + std::string(name) +
          " -f MANIFESTS [flags]\n\nFlags:\n"

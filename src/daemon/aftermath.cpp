@@ -17,7 +17,8 @@ void Aftermath::synced(const Synced& sync, Time now) {
   const net::Family family = parts_.context.family;
   parts_.context.zone = sync.snapshot->node != nullptr ? sync.snapshot->node->zone : std::string();
   observe_latencies(sync.triggers);
-  sweep_owed_ = take_in(sync) || sweep_owed_;
+  const bool udp_changed = take_in(sync);
+  sweep_owed_ = (udp_changed && parts_.sweep != nullptr) || sweep_owed_;
   parts_.metrics->no_local_endpoints(family, internal_without_local_, external_without_local_);
   parts_.health->updated(family);
   show_ports();

@@ -46,8 +46,8 @@ class Aftermath {
     std::shared_ptr<serve::Health> health;
     // After each sync; the same pointer as before if nothing has changed.
     std::function<void(std::shared_ptr<const serve::HealthPorts>)> publish;
-    // Deletes the connections that are stale.
-    std::function<base::Result<kernel::Sweep>(const plan::FlowJudge&)> sweep;
+    // Deletes the connections that are stale. Empty: that is done by the mode itself.
+    std::function<base::Result<kernel::Sweep>(const plan::FlowJudge&)> sweep{};
     // Services without a local endpoint are counted, not their ports.
     bool counts_services = false;
     // Once, after the first sync.

@@ -148,6 +148,18 @@ TEST_F(AftermathTest, ConnectionsAreLookedAtOnlyWhenAUdpServiceChanges) {
               HasSubstr("conntrack_reconciler_deleted_entries_total{ip_family=\"IPv4\"} 9"));
 }
 
+TEST_F(AftermathTest, AModeMayLookAfterConnectionsItself) {
+  auto own = parts();
+  own.sweep = nullptr;
+  Aftermath aftermath(std::move(own));
+  const auto dirty = store_.fold(
+      service("kube/dns").cluster_ip("10.96.0.10").port("dns", 53, 0, Protocol::Udp).ptr());
+  const auto snapshot = store_.snapshot();
+  aftermath.synced({.snapshot = snapshot, .dirty = dirty, .triggers = {}}, {});
+  EXPECT_EQ(sweeps_, 0);
+  EXPECT_FALSE(aftermath.next()) << "nothing is owed";
+}
+
 TEST_F(AftermathTest, AConnectionToAFormerEndpointIsStale) {
   flow_ = {.protocol = Protocol::Udp,
            .original = {build::ip("10.244.0.9"), build::ip("10.96.0.10"), 4711, 53},

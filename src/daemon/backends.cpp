@@ -1,12 +1,20 @@
 #include "daemon/backends.h"
 
+#include <algorithm>
+#include <map>
+#include <thread>
+
 #include "backend/iptables/proxier.h"
 #include "backend/ipvs/proxier.h"
 #include "backend/nftables/proxier.h"
+#include "backend/userspace/proxier.h"
 #include "base/text.h"
+#include "daemon/host_address.h"
 #include "daemon/kernel_version.h"
 #include "daemon/node_setup.h"
+#include "kernel/privileges.h"
 #include "log/log.h"
+#include "relay/engine.h"
 
 namespace proxyd {
 namespace {
@@ -111,27 +119,116 @@ Result<> prepare_ipvs(const config::Config& config, const NodeFacts& node,
   return {};
 }
 
-Result<BackendPtr> make_backend(const config::Config& config, const NodeFacts& node,
-                                net::Family family, const Listeners& listeners) {
+struct Userspace {
+  std::map<net::Family, net::IpAddr> hosts;  // of those that can be served
+  std::shared_ptr<relay::Engine> engine;
+};
+
+// A family other than the primary one may do without.
+Result<std::map<net::Family, net::IpAddr>> find_hosts(const config::Config& config,
+                                                      const NodeFacts& node,
+                                                      const std::vector<net::Family>& families) {
+  std::map<net::Family, net::IpAddr> hosts;
+  for (const auto family : families) {
+    const auto host = host_address(config, node, family);
+    if (host) {
+      hosts.emplace(family, *host);
+    } else if (family == node.primary) {
+      return base::fail(host.error().code,
+                        "failed to select a host interface: " + host.error().text);
+    } else {
+      klog::warning("No address for the traffic of this node, not serving the family",
+                    {{"ipFamily", net::name(family)}, {"err", host.error().text}});
+    }
+  }
+  return hosts;
+}
+
+// The soft limit in force.
+Result<uint64_t> raise_descriptor_limit() {
+  constexpr uint64_t kLeast = 64000;  // as v1.25 demanded
+  if (const auto lifted = kernel::lift_descriptor_ceiling(kLeast); !lifted)
+    klog::warning("Could not lift the limit of open files, it bounds the number of connections",
+                  {{"wanted", kLeast}, {"err", lifted.error().text}});
+  return kernel::raise_descriptor_limit();
+}
+
+Result<Userspace> prepare_userspace(const config::Config& config, const NodeFacts& node,
+                                    const std::vector<net::Family>& families) {
+  klog::info("Using userspace Proxier");
+  klog::info(
+      "The userspace proxier is now deprecated and will be removed in a future release, please "
+      "use 'iptables' or 'ipvs' instead");
+  const auto bind = net::IpAddr::parse(config.bind_address);
+  if (bind && bind->is_loopback())
+    return base::fail(ErrorCode::Invalid, "cannot proxy on localhost");
+  Userspace userspace;
+  userspace.hosts = TRY(find_hosts(config, node, families));
+  const uint64_t limit = TRY(raise_descriptor_limit());
+  const relay::Engine::Settings settings{
+      .workers = std::max(1U, std::thread::hardware_concurrency()),
+      .udp_idle = config.udp_idle_timeout,
+      .descriptors = relay_descriptors(limit)};
+  userspace.engine = TRY(relay::Engine::start(settings));
+  klog::info("Started the relay",
+             {{"workers", settings.workers}, {"descriptors", settings.descriptors}});
+  return userspace;
+}
+
+// What all families of a mode share.
+struct Common {
+  Listeners listeners = std::make_shared<kernel::nf_tables::Listeners>();
+  Userspace userspace;
+};
+
+Result<Common> prepare(const config::Config& config, const NodeFacts& node,
+                       std::vector<net::Family>& families) {
+  Common common;
+  if (config.mode == "ipvs") TRY(prepare_ipvs(config, node, families));
+  if (config.mode == "userspace") {
+    common.userspace =
+        TRY_CONTEXT(prepare_userspace(config, node, families), "unable to create proxier");
+    std::erase_if(families,
+                  [&](net::Family family) { return !common.userspace.hosts.contains(family); });
+  }
+  return common;
+}
+
+Result<BackendPtr> make_backend(const config::Options& options, const NodeFacts& node,
+                                net::Family family, const Common& common) {
+  const config::Config& config = options.config;
   if (config.mode == "nftables")
-    return make_nftables(nftables_settings(config, node, family), listeners);
+    return make_nftables(nftables_settings(config, node, family), common.listeners);
   if (config.mode == "ipvs") return TRY(ipvs::Proxier::open(ipvs_settings(config, node, family)));
+  if (config.mode == "userspace") {
+    const auto settings = userspace_settings(config, node, common.userspace.hosts.at(family),
+                                             options.tcp_reset_after);
+    return TRY(userspace::Proxier::open(settings, common.userspace.engine));
+  }
   return make_iptables(iptables_settings(config, node, family));
 }
 
 }  // namespace
 
-Result<std::vector<BackendPtr>> make_backends(const config::Config& config, const NodeFacts& node) {
-  const auto families = TRY(choose_families(config.mode, node));
+size_t relay_descriptors(uint64_t limit) {
+  constexpr uint64_t kLeastReserve = 256;
+  const uint64_t reserve = std::max(limit / 8, kLeastReserve);
+  // Even a process that may have very few serves a little.
+  return static_cast<size_t>(limit > 2 * reserve ? limit - reserve : limit / 2);
+}
+
+Result<std::vector<BackendPtr>> make_backends(const config::Options& options,
+                                              const NodeFacts& node) {
+  const config::Config& config = options.config;
+  auto families = TRY(choose_families(config.mode, node));
   const bool dual_stack = families.size() == 2;
   TRY(warn_about_configuration(config, node, dual_stack));
-  if (config.mode == "ipvs") TRY(prepare_ipvs(config, node, families));
-  const auto listeners = std::make_shared<kernel::nf_tables::Listeners>();
+  const Common common = TRY(prepare(config, node, families));
   std::vector<BackendPtr> backends;
   for (const auto family : families) {
     std::string failure = "unable to create proxier";
     if (dual_stack) failure += ": unable to create " + base::lower(net::name(family)) + " proxier";
-    backends.push_back(TRY_CONTEXT(make_backend(config, node, family, listeners), failure));
+    backends.push_back(TRY_CONTEXT(make_backend(options, node, family, common), failure));
   }
   return backends;
 }

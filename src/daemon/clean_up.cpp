@@ -4,6 +4,8 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,7 +13,9 @@
 #include "backend/iptables/cleanup.h"
 #include "backend/iptables/commit.h"
 #include "backend/ipvs/layout.h"
+#include "backend/ipvs/rules.h"
 #include "backend/nftables/layout.h"
+#include "backend/userspace/portals.h"
 #include "base/text.h"
 #include "kernel/ipset.h"
 #include "kernel/ipvs.h"
@@ -54,11 +58,11 @@ void remove_nftables_table(net::Family family, const Complain& complain) {
   complain_unless_absent(kernel::delete_nft_table(family, nftables::kTable), complain);
 }
 
-// The rules of modes iptables and ipvs.
-void remove_iptables_rules(net::Family family, const Complain& complain) {
+void remove_iptables_rules(net::Family family, const iptables::Owned& owned,
+                           const Complain& complain) {
   const auto works = iptables::Programs(family).probe();
   if (works) {
-    std::ranges::for_each(iptables::remove_rules(family), complain);
+    std::ranges::for_each(iptables::remove_rules(family, owned), complain);
   } else if (works.error().code == ErrorCode::Permission) {
     complain(works.error());
   } else {
@@ -108,19 +112,20 @@ void remove_servers(const Complain& complain) {
   complain_unless_absent(kernel::delete_link(ipvs::kDevice, ipvs::kDeviceKind), complain);
 }
 
-// All state of modes iptables and ipvs, which share chains. Rules go before the sets that they use.
-void remove_iptables_and_ipvs(net::Family family, const Complain& complain) {
+// Rules go before the sets that they use. Without `rules`, no program is run.
+void remove_ipvs_and_rules(net::Family family, const std::optional<iptables::Owned>& rules,
+                           const Complain& complain) {
   remove_servers(complain);
-  remove_iptables_rules(family, complain);
+  if (rules) remove_iptables_rules(family, *rules, complain);
   complain_unless_absent(destroy_sets(family, complain), complain);
 }
 
-// The same without running programs that mode nftables does not need, if there is nothing for them to do. Of
-// iptables-legacy, looking alone would make tables that every packet has to pass.
-void remove_iptables_and_ipvs_if_any(net::Family family, const Complain& complain) {
-  if (may_have_iptables_rules(family)) return remove_iptables_and_ipvs(family, complain);
-  remove_servers(complain);
-  complain_unless_absent(destroy_sets(family, complain), complain);
+// Modes iptables and ipvs share chains.
+iptables::Owned owned_by_iptables_and_ipvs() {
+  return iptables::both(iptables::owned(), ipvs::owned());
+}
+iptables::Owned owned_by_all() {
+  return iptables::both(owned_by_iptables_and_ipvs(), userspace::owned());
 }
 
 // iptables-legacy has tables of its own; only it knows what is in them.
@@ -130,35 +135,69 @@ bool has_legacy_tables(net::Family family) {
   return names ? !base::trim(*names).empty() : names.error().code != ErrorCode::NotFound;
 }
 
-// Both modes have these in the table nat, whatever Services there are.
-bool is_chain_of_ours(std::string_view name) {
-  return name == "KUBE-SERVICES" || name == "KUBE-POSTROUTING";
+// What modes have in the table nat whatever Services there are.
+constexpr std::string_view kServices = "KUBE-SERVICES";
+constexpr std::string_view kPostrouting = "KUBE-POSTROUTING";
+std::string_view portals_chain() {
+  return userspace::name(userspace::PortalChain::ServicesContainer);
 }
 
 // iptables-nft has the tables of nf_tables with the names that iptables has.
-Result<bool> has_nft_rules(net::Family family) {
+Result<bool> has_nft_chain(net::Family family, const std::set<std::string_view>& any_of) {
   auto conversation = TRY(kernel::netlink::Conversation::open(NETLINK_NETFILTER));
   kernel::nf_tables::Reader reader(conversation, family, "nat");
   if (!TRY(reader.has_table())) return false;
   const auto chains = TRY(reader.chains());
-  return std::ranges::any_of(chains, is_chain_of_ours, &kernel::nf_tables::ChainInfo::name);
+  return std::ranges::any_of(chains,
+                             [&](const auto& chain) { return any_of.contains(chain.name); });
 }
 
-// What each mode removes. Parity: modes iptables and ipvs leave each other alone.
+// For modes that use iptables. Where the chain is not there no table is read, nor, by iptables-legacy, made.
+bool may_have_chain(net::Family family, std::string_view chain) {
+  const auto in_nft = has_nft_chain(family, {chain});
+  if (in_nft.value_or(false)) return true;
+  if (in_nft && !has_legacy_tables(family)) return false;
+  return iptables::Programs(family).chain_presence(iptables::Table::Nat, chain) !=
+         iptables::Programs::Presence::Gone;
+}
+
+// For modes iptables and ipvs. Parity: they leave each other alone.
+void remove_nftables_and_userspace(net::Family family, const Complain& complain) {
+  remove_nftables_table(family, complain);
+  if (may_have_chain(family, portals_chain()))
+    remove_iptables_rules(family, userspace::owned(), complain);
+}
+
+// Of iptables-legacy, looking alone would make tables that every packet has to pass.
+void remove_all_but_nftables(net::Family family, const Complain& complain) {
+  const bool any = may_have_iptables_rules(family);
+  remove_ipvs_and_rules(family, any ? std::optional(owned_by_all()) : std::nullopt, complain);
+}
+
+void remove_all_but_userspace(net::Family family, const Complain& complain) {
+  const bool any = may_have_chain(family, kServices);
+  remove_nftables_table(family, complain);
+  remove_ipvs_and_rules(family, any ? std::optional(owned_by_iptables_and_ipvs()) : std::nullopt,
+                        complain);
+}
+
+// What each mode removes.
 struct Start {
   std::string_view mode;
   void (*remove)(net::Family, const Complain&);
 };
-constexpr std::array<Start, 3> kStarts{{
-    {"iptables", &remove_nftables_table},
-    {"ipvs", &remove_nftables_table},
-    {"nftables", &remove_iptables_and_ipvs_if_any},
+constexpr std::array<Start, 4> kStarts{{
+    {"iptables", &remove_nftables_and_userspace},
+    {"ipvs", &remove_nftables_and_userspace},
+    {"nftables", &remove_all_but_nftables},
+    {"userspace", &remove_all_but_userspace},
 }};
 
 }  // namespace
 
 bool may_have_iptables_rules(net::Family family) {
-  return has_legacy_tables(family) || has_nft_rules(family).value_or(true);
+  return has_legacy_tables(family) ||
+         has_nft_chain(family, {kServices, kPostrouting, portals_chain()}).value_or(true);
 }
 
 void clean_other_modes(std::string_view mode, net::Family family) {
@@ -176,7 +215,7 @@ bool clean_up_everything() {
     clean = false;
   };
   for (const auto family : net::kFamilies) {
-    remove_iptables_and_ipvs(family, complain);
+    remove_ipvs_and_rules(family, owned_by_all(), complain);
     remove_nftables_table(family, complain);
     complain_unless_absent(kernel::clear_tcp_resets(family), complain);
   }

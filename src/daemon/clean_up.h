@@ -10,7 +10,7 @@
 
 namespace proxyd {
 
-// May mode iptables or ipvs have left rules in this family? Looks without any program; in doubt, yes.
+// May another mode than nftables have left rules in this family? Looks without any program; in doubt, yes.
 bool may_have_iptables_rules(net::Family family);
 
 // Removes what a mode that gets in the way of `mode` would have left in this family. Failures are told, and ignored.

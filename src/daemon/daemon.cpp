@@ -141,7 +141,9 @@ std::optional<ResetWatch> watch_for_resets(const config::Options& options, net::
   if (const auto cleared = kernel::clear_tcp_resets(family); !cleared)
     klog::verbose(2, "Could not remove the table of TCP resets, ignoring",
                   {{"err", cleared.error().text}});
-  if (options.tcp_reset_after.count() <= 0) return std::nullopt;
+  // Mode userspace ends such connections itself: they have this node at both ends.
+  if (options.tcp_reset_after.count() <= 0 || options.config.mode == "userspace")
+    return std::nullopt;
   auto opened = kernel::TcpResetter::open(family);
   if (!opened) {
     klog::warning("Cannot reset TCP connections to removed endpoints, they are left to time out",
@@ -178,13 +180,13 @@ config::Duration patience(const config::Config& config) {
 }
 
 // A Service that asks for what it does not get.
-void tell_problem(Source& source, const backend::Problem& problem) {
-  klog::warning("A Service asks for something that it does not get, using the default",
+void tell_problem(Source& source, const std::string& mode, const backend::Problem& problem) {
+  klog::warning("A Service asks for something that it does not get",
                 {{"service", problem.service.str()}, {"problem", problem.text}});
   source.record(
       {.regarding = {.kind = "Service", .ns = problem.service.ns, .name = problem.service.name},
        .type = kube::Event::Type::Warning,
-       .reason = "InvalidIPVSAnnotation",
+       .reason = mode == "ipvs" ? "InvalidIPVSAnnotation" : "NotSupportedInUserspaceMode",
        .action = "SyncProxyRules",
        .note = problem.text});
 }
@@ -211,13 +213,15 @@ struct Shared {
 Aftermath aftermath_of(net::Family family, const Shared& shared) {
   const config::Config& config = shared.options.config;
   const Addresses addresses = node_port_addresses(config, shared.node, family);
+  const auto sweep = [family](const plan::FlowJudge& judge) { return sweep_udp(family, judge); };
+  using Sweep = decltype(Aftermath::Parts::sweep);
   return Aftermath(
       {.context = plan_context(config, shared.node, family),
        .node_port_addresses = addresses,
        .metrics = shared.metrics,
        .health = shared.health,
        .publish = shared.servers.serve_health_ports(shared.node, family),
-       .sweep = [family](const plan::FlowJudge& judge) { return sweep_udp(family, judge); },
+       .sweep = config.mode == "userspace" ? Sweep() : Sweep(sweep),
        .counts_services = config.mode == "ipvs",
        .first_synced = [mode = config.mode, family] { clean_other_modes(mode, family); },
        .resets = watch_for_resets(shared.options, family, addresses)});
@@ -232,11 +236,19 @@ std::unique_ptr<backend::Watch> listen_to_others(backend::Backend& backend) {
   return nullptr;
 }
 
+bool can_count(const config::Config& config) {
+  return config.mode == "iptables" || config.mode == "userspace";
+}
+
+bool heeds_annotations(const config::Config& config) {
+  return config.mode == "ipvs" || config.mode == "userspace";
+}
+
 // The thread owns what it works with: when the daemon ends, nobody waits for a program that is
 // still writing rules.
 Mailbox start_sync_thread(std::unique_ptr<backend::Backend> backend, const Shared& shared) {
   const config::Config& config = shared.options.config;
-  const bool counts = shared.options.per_service_metrics && config.mode == "iptables";
+  const bool counts = shared.options.per_service_metrics && can_count(config);
   const auto count = counts ? kCountPeriod : std::chrono::seconds(0);
   auto after = aftermath_of(backend->family(), shared);
   SyncLoop loop(std::move(backend),
@@ -244,8 +256,8 @@ Mailbox start_sync_thread(std::unique_ptr<backend::Backend> backend, const Share
                  .sync = config.sync_period,
                  .count = count,
                  .mode = config.mode,
-                 .problems = config.mode == "ipvs" ? report_to(shared.problems, shared.loop)
-                                                   : std::function<void(Problems)>()},
+                 .problems = heeds_annotations(config) ? report_to(shared.problems, shared.loop)
+                                                       : std::function<void(Problems)>()},
                 shared.metrics, std::move(after));
   auto mailbox = std::make_shared<event::Mailbox<Update>>();
   std::thread([loop = std::move(loop), mailbox]() mutable { loop.run(*mailbox); }).detach();
@@ -330,7 +342,7 @@ Result<> run(const config::Options& options) {
   intake.remember_node();
   TRY_CONTEXT(set_conntrack(config.conntrack),
               "could not set conntrack parameters from kube-proxy configuration");
-  auto backends = TRY(make_backends(config, node));
+  auto backends = TRY(make_backends(options, node));
   if (options.init_only) {
     for (const auto& backend : backends) {
       klog::info("System initialized and --init-only specified",
@@ -345,13 +357,15 @@ Result<> run(const config::Options& options) {
 
   drop_privileges(options);
 
-  if (options.per_service_metrics && config.mode != "iptables") {
-    klog::warning("--per-service-metrics has no effect in this mode, only in mode iptables",
-                  {{"mode", config.mode}});
+  if (options.per_service_metrics && !can_count(config)) {
+    klog::warning(
+        "--per-service-metrics has no effect in this mode, only in modes iptables and userspace",
+        {{"mode", config.mode}});
   }
 
   // model -> plan -> backend -> kernel, a thread for each family
-  ProblemBook problems([&](const backend::Problem& problem) { tell_problem(*source, problem); });
+  ProblemBook problems(
+      [&](const backend::Problem& problem) { tell_problem(*source, config.mode, problem); });
   const Shared shared{loop, options, node, *servers, metrics, health, problems};
   auto families = TRY(start_families(std::move(backends), loop, shared));
   intake.open(std::move(families.mailboxes));

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "config/port_range.h"
 
 namespace proxyd {
 namespace {
@@ -23,6 +24,8 @@ IpAddr loopback(Family family) {
   bytes[15] = 1;
   return IpAddr::v6(bytes);
 }
+
+IpAddr unspecified(Family family) { return family == Family::V4 ? IpAddr::v4(0) : IpAddr::v6({}); }
 
 // The first address of all, and the first of the other family.
 void take_addresses(const std::vector<IpAddr>& addresses, NodeFacts& facts) {
@@ -232,6 +235,19 @@ ipvs::Settings ipvs_settings(const config::Config& config, const NodeFacts& node
   return settings;
 }
 
+userspace::Settings userspace_settings(const config::Config& config, const NodeFacts& node,
+                                       const IpAddr& host, config::Duration drain) {
+  const Family family = host.family();
+  const auto range = config::parse_port_range(config.port_range).value_or(config::PortRange{});
+  const auto bind = IpAddr::parse(config.bind_address);
+  return {.context = plan_context(config, node, family),
+          .listen = bind && bind->family() == family ? *bind : unspecified(family),
+          .host = host,
+          .ports = {.first = range.first, .last = range.last},
+          .local_traffic = local_traffic(config, node, family),
+          .drain = drain};
+}
+
 bool leaves_out_loopback(const nftables::Settings& settings) {
   const nftables::Options& options = settings.options;
   if (options.node_ports_everywhere || options.localhost_node_ports) return false;
@@ -250,7 +266,12 @@ std::vector<ConfigurationWarning> check_families(const config::Config& config,
   const auto node_ports = node_port_cidrs(config, node);
   const auto excluded = parse_cidrs(config.ipvs.exclude_cidrs);
 
-  if (config.node_port_addresses.empty()) {
+  if (config.mode == "userspace") {
+    if (!config.node_port_addresses.empty())
+      warnings.push_back(
+          {"nodePortAddresses has no effect in mode userspace; NodePort connections will be "
+           "accepted on all local IPs"});
+  } else if (config.node_port_addresses.empty()) {
     warnings.push_back(
         {"nodePortAddresses is unset; NodePort connections will be accepted on all local IPs. "
          "Consider using `--nodeport-addresses primary`"});

@@ -11,6 +11,7 @@
 #include "backend/iptables/proxier.h"
 #include "backend/ipvs/proxier.h"
 #include "backend/nftables/proxier.h"
+#include "backend/userspace/proxier.h"
 #include "base/result.h"
 #include "config/config.h"
 #include "kernel/addresses.h"
@@ -67,6 +68,10 @@ nftables::Settings nftables_settings(const config::Config& config, const NodeFac
                                      net::Family family);
 ipvs::Settings ipvs_settings(const config::Config& config, const NodeFacts& node,
                              net::Family family);
+// `host`: an address of this node, which its own traffic is led to. `drain`: how long connections to endpoints that are
+// gone may go on; 0: for ever.
+userspace::Settings userspace_settings(const config::Config& config, const NodeFacts& node,
+                                       const net::IpAddr& host, config::Duration drain);
 // In mode nftables: loopback is in the range of node ports, and yet none will be open there.
 bool leaves_out_loopback(const nftables::Settings& settings);
 

@@ -158,6 +158,25 @@ TEST(Settings, OfModeIpvsComeFromItsSectionAndFromThatOfIptables) {
   EXPECT_THAT(settings.node_port_cidrs, ElementsAre(cidr("172.31.0.0/24")));
 }
 
+TEST(Settings, OfModeUserspaceListenWhereTheyAreBound) {
+  auto config = defaults();
+  config.mode = "userspace";
+  config.port_range = "300-2000";
+  config.detect_local.cluster_cidrs = {"10.244.0.0/16"};
+  const auto f = facts(config, node({"172.31.0.11"}));
+  auto settings = userspace_settings(config, f, ip("172.31.0.12"), std::chrono::seconds(5));
+  EXPECT_EQ(settings.context.node_ip, ip("172.31.0.11"));
+  EXPECT_EQ(settings.host, ip("172.31.0.12"));
+  EXPECT_EQ(settings.listen, ip("0.0.0.0"));
+  EXPECT_EQ(settings.ports.first, 300);
+  EXPECT_EQ(settings.ports.last, 2000);
+  EXPECT_EQ(settings.local_traffic.cidr, cidr("10.244.0.0/16"));
+  EXPECT_EQ(settings.drain, std::chrono::seconds(5));
+  config.bind_address = "172.31.0.12";
+  EXPECT_EQ(userspace_settings(config, f, ip("172.31.0.12"), {}).listen, ip("172.31.0.12"));
+  EXPECT_EQ(userspace_settings(config, f, ip("fd00::1"), {}).listen, ip("::")) << "other family";
+}
+
 TEST(LocalTraffic, IsRecognisedAsConfigured) {
   auto config = defaults();
   config.detect_local.cluster_cidrs = {"10.244.0.0/16", "fd00:244::/64"};
@@ -215,6 +234,17 @@ TEST(ConfigurationWarnings, AreThoseOfKubeProxy) {
   config.metrics_bind_address = "[::1]:10249";
   EXPECT_THAT(texts(config, f, false),
               ElementsAre("cluster is IPv4-only but metricsBindAddress is IPv6"));
+}
+
+TEST(ConfigurationWarnings, InModeUserspaceNodePortsAreOpenEverywhere) {
+  auto config = defaults();
+  config.mode = "userspace";
+  const auto f = facts(config, node({"172.31.0.11"}));
+  EXPECT_THAT(texts(config, f, true), IsEmpty());
+  config.node_port_addresses = {"primary"};
+  EXPECT_THAT(texts(config, f, true),
+              ElementsAre("nodePortAddresses has no effect in mode userspace; NodePort connections "
+                          "will be accepted on all local IPs"));
 }
 
 TEST(Conntrack, MaxScalesWithCoresUnderACeiling) {

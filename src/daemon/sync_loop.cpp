@@ -86,7 +86,7 @@ void SyncLoop::check_for_flush() {
   if (!flushed) confirm(clock_() - start);
   // Mode nftables hears of what comes next; the others have to look.
   if (flushed && settings_.mode != "nftables") quick_checks_ = kQuickChecks;
-  if (flushed && settings_.mode != "iptables") {
+  if (flushed && !writes_rules_only()) {
     mending_.disturbed(backend::Disturbance::Maybe, clock_());
   } else if (flushed) {
     klog::verbose(2, "Reloading after iptables flush", {family_field()});
@@ -153,7 +153,7 @@ void SyncLoop::sync() {
     request.full = true;
     report = run_once(request);
   }
-  schedule_.finished(clock_(), report.has_value());
+  schedule_.finished(clock_(), report.has_value() && !report->unfinished);
   next_tending_ = backend_->tend(clock_());
   if (report) {
     if (settings_.problems) {
@@ -217,8 +217,7 @@ void SyncLoop::tell(const backend::SyncReport& report) {
                       {"planMs", milliseconds(report.plan)},
                       {"renderMs", milliseconds(report.render)},
                       {"commitMs", milliseconds(report.commit)}};
-  if (settings_.mode != "iptables")
-    fields.insert(fields.begin() + 4, {"elements", report.elements});
+  if (!writes_rules_only()) fields.insert(fields.begin() + 4, {"elements", report.elements});
   if (settings_.mode == "ipvs") {
     fields.insert(fields.begin() + 5, {"servers", report.servers});
     fields.insert(fields.begin() + 6, {"addresses", report.addresses});
@@ -236,7 +235,7 @@ void SyncLoop::tell(const backend::SyncReport& report) {
 void SyncLoop::tell_mended(const backend::SyncReport& report) {
   if (!rewrite_) {
     klog::Fields fields{family_field()};
-    if (settings_.mode == "iptables") fields.push_back({"chains", report.drift});
+    if (writes_rules_only()) fields.push_back({"chains", report.drift});
     klog::warning("Somebody else had changed our rules, mended", fields);
     return;
   }
@@ -255,6 +254,10 @@ void SyncLoop::failed(const base::Error& error) {
   triggers_ = {};  // Parity: what was not programmed in time is not measured
   klog::error("Sync failed", error.text,
               {family_field(), {"retryingTime", settings_.sync}, {"failures", failures_}});
+}
+
+bool SyncLoop::writes_rules_only() const {
+  return settings_.mode == "iptables" || settings_.mode == "userspace";
 }
 
 klog::Field SyncLoop::family_field() const { return {"ipFamily", net::name(backend_->family())}; }

@@ -66,6 +66,8 @@ class SyncLoop {
   void tell_mended(const backend::SyncReport& report);
   void failed(const base::Error& error);
   klog::Field family_field() const;
+  // All that the mode writes are rules of iptables.
+  bool writes_rules_only() const;
 
   std::unique_ptr<backend::Backend> backend_;
   Settings settings_;

@@ -23,6 +23,7 @@ class FakeBackend : public backend::Backend {
     bool fail = false;
     bool flushed = false;
     size_t cleanup_failures = 0;
+    bool unfinished = false;
     int checks = 0;
     int counts = 0;
     bool can_count = true;
@@ -38,6 +39,7 @@ class FakeBackend : public backend::Backend {
     if (state_.fail) return base::fail(base::ErrorCode::System, "told to fail");
     state_.flushed = false;
     return backend::SyncReport{.full = request.full,
+                               .unfinished = state_.unfinished,
                                .cleanup_failures = state_.cleanup_failures,
                                .tables = {},
                                .warnings = {},
@@ -226,6 +228,19 @@ TEST_F(SyncLoopTest, APartialSyncThatFailsIsTriedAsAFullOneAtOnceAndAfterTheSync
   EXPECT_THAT(full_or_not(), ElementsAre(true, false, true, true));
 }
 
+TEST_F(SyncLoopTest, WhatIsUnfinishedIsTriedAgainAfterTheSyncPeriod) {
+  auto l = loop();
+  state_.unfinished = true;
+  turn(l, 0, update({"a/a"}));
+  state_.unfinished = false;
+  turn(l, 29);
+  EXPECT_EQ(state_.requests.size(), 1U);
+  turn(l, 30);
+  EXPECT_THAT(full_or_not(), ElementsAre(true, false));
+  turn(l, 100);
+  EXPECT_EQ(state_.requests.size(), 2U);
+}
+
 TEST_F(SyncLoopTest, AChangeWhileSyncsFailIsNotLost) {
   auto l = loop();
   state_.fail = true;
@@ -242,6 +257,14 @@ TEST_F(SyncLoopTest, FlushedRulesAreNoticedEverySyncPeriodAndLookedAtAgainSoon) 
   state_.flushed = true;
   turn(l, 29);
   EXPECT_EQ(state_.requests.size(), 1U);
+  EXPECT_EQ(turn(l, 30), start_ + seconds(31));
+  EXPECT_THAT(full_or_not(), ElementsAre(true, true));
+}
+
+TEST_F(SyncLoopTest, FlushedRulesOfModeUserspaceAreWrittenAtOnce) {
+  auto l = loop(seconds(30), {}, "userspace");
+  turn(l, 0, update({"a/a"}));
+  state_.flushed = true;
   EXPECT_EQ(turn(l, 30), start_ + seconds(31));
   EXPECT_THAT(full_or_not(), ElementsAre(true, true));
 }

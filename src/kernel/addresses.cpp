@@ -34,7 +34,8 @@ base::Result<std::vector<InterfaceAddress>> interface_addresses() {
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
   std::vector<InterfaceAddress> found;
   for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    if (const auto ip = from_sockaddr(one->ifa_addr)) found.push_back({one->ifa_name, *ip});
+    if (const auto ip = from_sockaddr(one->ifa_addr))
+      found.push_back({one->ifa_name, *ip, one->ifa_flags});
   }
   return found;
 }

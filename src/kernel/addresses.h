@@ -1,6 +1,7 @@
 // The addresses of this machine's interfaces.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace kernel {
 struct InterfaceAddress {
   std::string interface;
   net::IpAddr ip;
+  uint32_t flags = 0;  // of the interface: IFF_UP and the like
 };
 
 // Of all interfaces, both families, in the kernel's order.

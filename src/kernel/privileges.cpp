@@ -313,4 +313,13 @@ Result<uint64_t> raise_descriptor_limit() {
   return wanted;
 }
 
+Result<> lift_descriptor_ceiling(uint64_t at_least) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return base::fail_errno("RLIMIT_NOFILE");
+  if (limit.rlim_max >= at_least) return {};
+  limit.rlim_max = at_least;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return base::fail_errno("RLIMIT_NOFILE");
+  return {};
+}
+
 }  // namespace kernel

@@ -68,4 +68,7 @@ Dropped drop_privileges(Capabilities keep);
 // check node port of a Service has a socket of its own.
 base::Result<uint64_t> raise_descriptor_limit();
 
+// Lifts the hard limit of open descriptors to `at_least`, if it is lower. Needs CAP_SYS_RESOURCE.
+base::Result<> lift_descriptor_ceiling(uint64_t at_least);
+
 }  // namespace kernel

@@ -342,5 +342,19 @@ TEST(DescriptorLimit, RisesToTheHardOneWithinReason) {
             "512 512");
 }
 
+TEST(DescriptorLimit, HasACeilingThatOnlyThePrivilegedLift) {
+  EXPECT_EQ(in_child([] {
+              rlimit limit{64, 512};
+              ::setrlimit(RLIMIT_NOFILE, &limit);
+              const auto lifted = lift_descriptor_ceiling(1024);
+              ::getrlimit(RLIMIT_NOFILE, &limit);
+              return (lifted ? limit.rlim_max == 1024 : limit.rlim_max == 512) &&
+                             lift_descriptor_ceiling(100).has_value()
+                         ? "good"
+                         : "bad";
+            }),
+            "good");
+}
+
 }  // namespace
 }  // namespace kernel

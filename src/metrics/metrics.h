@@ -47,7 +47,7 @@ class Metrics {
  public:
   using Time = std::chrono::system_clock::time_point;
 
-  // `mode` ("iptables", "nftables", "ipvs") decides which metrics there are.
+  // `mode` ("iptables", "nftables", "ipvs") decides which metrics there are; "userspace" has those of iptables.
   explicit Metrics(std::string_view mode,
                    std::function<Time()> clock = &std::chrono::system_clock::now);
   ~Metrics();

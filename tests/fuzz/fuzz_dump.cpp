@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   reader.feed(text.substr(size / 2));
   (void)reader.finish();
   for (const auto table : iptables::kTables)
-    (void)iptables::diff_removal(table, text).transaction.str();
+    (void)iptables::diff_removal(table, text, iptables::owned()).transaction.str();
   iptables::ConnectionReader connections;
   connections.feed(text);
   (void)connections.finish();

@@ -7,7 +7,7 @@ import signal
 import pytest
 import sandbox as boxes
 from test_apply import WEB
-from test_daemon import Daemon, wait_until
+from test_daemon import CONFIG, Daemon, wait_until
 from test_nftables_daemon import NFTABLES, table
 
 # All that --cleanup leaves of ours. Besides, it leaves sysctls and nfacct counters.
@@ -77,7 +77,8 @@ def dumps(box):
               if line not in {f"table {family} {name}" for family in ("ip", "ip6") for name in ("mangle", "filter", "nat")}]  # of iptables-nft
     sets = sorted(succeed(box, "ipset", "save").splitlines())
     return {"iptables": box.rules("ipv4"), "ip6tables": box.rules("ipv6"), "ipset": [line.split(" initval")[0] for line in sets],
-            "nft": [line for table in tables for line in succeed(box, "nft", "list", *table.split()).splitlines()]}
+            # A daemon may be removing one just now.
+            "nft": [line for table in tables for line in box.run("nft", "list", *table.split()).stdout.splitlines()]}
 
 
 def make_foreign(box):
@@ -105,6 +106,20 @@ def make_iptables(box, recording):
     assert done.returncode == 0, done.stderr
 
 
+def make_userspace(box):
+    """What a daemon of mode userspace would have left."""
+    path = box.file("web.yaml", WEB)
+    for family, program in boxes.FAMILIES.items():
+        rules = box.proxy("render", "-f", path, "--proxy-mode=userspace", f"--family={family}")
+        assert rules.returncode == 0, rules.stderr
+        lines = [line for line in rules.stdout.splitlines() if not line.startswith("#")]
+        succeed(box, f"{program}-restore", "--noflush", input="\n".join(lines) + "\n")
+
+
+def has_userspace(box):
+    return any("KUBE-PORTALS" in line or "KUBE-NODEPORT-" in line for family in boxes.FAMILIES for line in box.rules(family))
+
+
 def without(lines, removed):
     """The lines with each of `removed` taken out once; it must be there."""
     rest = list(lines)
@@ -125,6 +140,8 @@ def test_cleanup_removes_everything_of_ours_but_what_stays(box, recording):
     make_iptables(box, recording)
     make_ipvs(box, recording)
     make_ipvs(box, recording)  # its jumps are now there twice
+    make_userspace(box)
+    make_userspace(box)
     succeed(box, "nft", OUR_TABLES)
     before = dumps(box)
     assert all(len(before[what]) > len(foreign[what]) for what in foreign)
@@ -202,15 +219,17 @@ def daemon(box):
         made.stop(signal.SIGKILL)
 
 
-def test_mode_iptables_removes_the_tables_of_mode_nftables_when_it_starts(box, request):
+def test_mode_iptables_removes_what_modes_nftables_and_userspace_have_left(box, request):
     make_foreign(box)
     foreign = dumps(box)
     make_ipvs(box, "dual-stack")
     sets = dumps(box)["ipset"]
     succeed(box, "nft", "add table ip kube-proxy; add table ip6 kube-proxy")
+    make_userspace(box)
     request.getfixturevalue("daemon")
     ours = {"table ip kube-proxy", "table ip6 kube-proxy"}
     wait_until(lambda: ours.isdisjoint(succeed(box, "nft", "list", "tables").splitlines()), "the tables go, a moment after the first sync")
+    wait_until(lambda: not has_userspace(box), "the rules of mode userspace go, too")
     after = dumps(box)
     assert after["nft"] == foreign["nft"]
     # Parity: modes iptables and ipvs leave each other's state alone.
@@ -247,6 +266,7 @@ def test_mode_iptables_and_mode_nftables_remove_each_others_rules(box, request):
     make_foreign(box)
     foreign = dumps(box)
     request.getfixturevalue("daemon").stop()
+    make_userspace(box)
     nftables = request.getfixturevalue("nftables_daemon")
 
     def only(mode):
@@ -255,7 +275,7 @@ def test_mode_iptables_and_mode_nftables_remove_each_others_rules(box, request):
                 "nftables": any(" kube-proxy {" in line for line in now["nft"] if line not in foreign["nft"])}
         return [name for name, there in ours.items() if there] == [mode]
 
-    wait_until(lambda: only("nftables"), f"the rules of mode iptables to go; log:\n{nftables.log()}")
+    wait_until(lambda: only("nftables") and not has_userspace(box), f"the rules of the other modes to go; log:\n{nftables.log()}")
     nftables.stop()
     again = Daemon(box)
     try:
@@ -269,8 +289,43 @@ def test_mode_iptables_and_mode_nftables_remove_each_others_rules(box, request):
     assert [line for line in foreign["iptables"] if line not in after["iptables"]] == []
 
 
+@pytest.fixture
+def userspace_daemon(box):
+    """The same of mode userspace."""
+    made = Daemon(box, config=CONFIG + "mode: userspace\n")
+    try:
+        made.write("web.yaml", WEB)
+        made.wait_for_rule("KUBE-PORTALS-CONTAINER", "10.96.0.10/32")
+        made.wait_for_log('"Synced rules" ipFamily="IPv6"')
+        yield made
+    finally:
+        made.stop(signal.SIGKILL)
+
+
+def test_mode_userspace_removes_what_all_others_have_left(box, request):
+    make_foreign(box)
+    foreign = dumps(box)
+    make_iptables(box, "dual-stack")
+    make_ipvs(box, "dual-stack")
+    succeed(box, "nft", "add table ip kube-proxy; add table ip6 kube-proxy")
+    proxy = request.getfixturevalue("userspace_daemon")
+
+    def others_are_gone():
+        now = dumps(box)
+        ours = [line for family in ("iptables", "ip6tables") for line in without(now[family], STAYS[family])
+                if line not in foreign[family] and "KUBE-PORTALS" not in line and "KUBE-NODEPORT-" not in line]
+        return (ours, now["ipset"], now["nft"]) == ([], foreign["ipset"], foreign["nft"])
+
+    wait_until(others_are_gone, f"the state of the other modes to go; log:\n{proxy.log()}")
+    assert proxy.stop() == -signal.SIGTERM
+    assert has_userspace(box)
+    assert box.proxy("--cleanup").returncode == 0
+    after = dumps(box)
+    assert {what: without(after[what], STAYS[what]) for what in after} == foreign
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("mode", ["daemon", "nftables_daemon"], ids=["iptables", "nftables"])
+@pytest.mark.parametrize("mode", ["daemon", "nftables_daemon", "userspace_daemon"], ids=["iptables", "nftables", "userspace"])
 def test_a_signal_ends_the_daemon_at_once_and_everything_stays(box, request, mode, number):
     proxy = request.getfixturevalue(mode)
     before = dumps(box)

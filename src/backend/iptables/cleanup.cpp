@@ -11,57 +11,25 @@
 namespace iptables {
 namespace {
 
-// Of mode ipvs, beyond what mode iptables has, too.
-const std::vector<Jump>& ipvs_jumps() {
-  static constexpr std::string_view kHealth =
-      " -m comment --comment \"kubernetes health check rules\"";
-  static constexpr std::string_view kFirewall =
-      " -m comment --comment \"kube-proxy firewall rules\"";
-  static constexpr std::string_view kAccess =
-      " -m comment --comment \"kubernetes ipvs access filter\"";
-  static const std::vector<Jump> kJumps{
-      {Table::Filter, "INPUT", "KUBE-NODE-PORT", kHealth, true},
-      {Table::Filter, "INPUT", "KUBE-PROXY-FIREWALL", kFirewall, true},
-      {Table::Filter, "FORWARD", "KUBE-PROXY-FIREWALL", kFirewall, true},
-      {Table::Filter, "INPUT", "KUBE-IPVS-FILTER", kAccess, true},
-      {Table::Filter, "OUTPUT", "KUBE-IPVS-OUT-FILTER", kAccess, true},
-  };
-  return kJumps;
-}
-
-std::vector<std::string_view> ipvs_chains(Table table) {
-  switch (table) {
-    case Table::Mangle:
-      return {};
-    case Table::Filter:
-      return {"KUBE-NODE-PORT", "KUBE-SOURCE-RANGES-FIREWALL", "KUBE-IPVS-FILTER",
-              "KUBE-IPVS-OUT-FILTER"};
-    case Table::Nat:
-      return {"KUBE-NODE-PORT", "KUBE-LOAD-BALANCER"};
-  }
-  return {};
-}
-
 // What is ours in one table.
 class Ours {
  public:
-  explicit Ours(Table table) : table_(table) {
-    for (const auto& names : {owned_chains(table), ipvs_chains(table)})
-      chains_.insert(names.begin(), names.end());
-    for (const auto* list : {&jumps(), &ipvs_jumps()}) {
-      for (const Jump& jump : *list)
-        if (jump.table == table && jump.removed_by_cleanup) jumps_.insert(jump.rule());
-    }
+  Ours(Table table, const Owned& owned)
+      : service_chains_(table == Table::Nat && owned.service_chains) {
+    for (const auto& chain : owned.chains)
+      if (chain.table == table) chains_.insert(chain.name);
+    for (const Jump& jump : owned.jumps)
+      if (jump.table == table && jump.removed_by_cleanup) jumps_.insert(jump.rule());
   }
 
   bool chain(std::string_view name) const {
-    return chains_.contains(name) || (table_ == Table::Nat && is_service_chain(name));
+    return chains_.contains(name) || (service_chains_ && is_service_chain(name));
   }
   bool jump(std::string_view rule) const { return jumps_.contains(rule); }
 
  private:
-  Table table_;
-  std::set<std::string_view> chains_;
+  bool service_chains_;
+  std::set<std::string, std::less<>> chains_;
   std::set<std::string, std::less<>> jumps_;
 };
 
@@ -89,9 +57,13 @@ std::string_view target_of(std::string_view rule) {
   return {};
 }
 
-base::Result<> remove_from(const Programs& programs, Table table) {
+bool has_chains_in(const Owned& owned, Table table) {
+  return std::ranges::find(owned.chains, table, &Owned::Chain::table) != owned.chains.end();
+}
+
+base::Result<> remove_from(const Programs& programs, Table table, const Owned& owned) {
   const std::string dump = TRY(programs.save(table));
-  Removal removal = diff_removal(table, dump);
+  Removal removal = diff_removal(table, dump, owned);
   TRY(programs.restore(std::move(removal.transaction)));
   if (removal.in_the_way.empty()) return {};
   std::string text = "emptied, and not deleted, chains of table " + std::string(name(table)) +
@@ -103,8 +75,30 @@ base::Result<> remove_from(const Programs& programs, Table table) {
 
 }  // namespace
 
-Removal diff_removal(Table table, std::string_view dump) {
-  const Ours ours(table);
+Owned owned() {
+  Owned out{.chains = {}, .jumps = jumps(), .service_chains = true};
+  for (const Table table : kTables)
+    for (const auto name : owned_chains(table))
+      out.chains.push_back({table, std::string(name)});
+  return out;
+}
+
+Owned owned(const std::vector<FixedChain>& chains, const std::vector<Jump>& jumps) {
+  Owned out{.chains = {}, .jumps = jumps, .service_chains = false};
+  for (const FixedChain& chain : chains)
+    out.chains.push_back({chain.table, chain.name});
+  return out;
+}
+
+Owned both(Owned one, const Owned& other) {
+  one.chains.insert(one.chains.end(), other.chains.begin(), other.chains.end());
+  one.jumps.insert(one.jumps.end(), other.jumps.begin(), other.jumps.end());
+  one.service_chains = one.service_chains || other.service_chains;
+  return one;
+}
+
+Removal diff_removal(Table table, std::string_view dump, const Owned& owned) {
+  const Ours ours(table, owned);
   Removal removal;
   TransactionBuilder out;
   std::vector<std::string_view> chains;
@@ -132,11 +126,12 @@ Removal diff_removal(Table table, std::string_view dump) {
   return removal;
 }
 
-std::vector<base::Error> remove_rules(net::Family family) {
+std::vector<base::Error> remove_rules(net::Family family, const Owned& owned) {
   std::vector<base::Error> errors;
   const Programs programs(family);
   for (const Table table : {Table::Filter, Table::Nat, Table::Mangle}) {
-    const auto done = remove_from(programs, table);
+    if (!has_chains_in(owned, table)) continue;
+    const auto done = remove_from(programs, table, owned);
     if (!done) errors.push_back(done.error());
   }
   return errors;

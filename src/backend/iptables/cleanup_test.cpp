@@ -21,13 +21,13 @@ std::string recording(const std::string& scenario, const std::string& file) {
 }
 
 // Removes ours from all tables; returns the rules that were in the way.
-std::vector<std::string> clean(Tables& tables) {
+std::vector<std::string> clean(Tables& tables, const Owned& what = owned()) {
   std::vector<std::string> in_the_way;
   const std::string dump = tables.save();
   for (const Table table : kTables) {
     const size_t begin = dump.find("*" + std::string(name(table)) + "\n");
     const Removal removal = diff_removal(
-        table, std::string_view(dump).substr(begin, dump.find("COMMIT", begin) - begin));
+        table, std::string_view(dump).substr(begin, dump.find("COMMIT", begin) - begin), what);
     const auto applied = tables.apply(removal.transaction.str());
     EXPECT_TRUE(applied) << applied.error().text;
     in_the_way.insert(in_the_way.end(), removal.in_the_way.begin(), removal.in_the_way.end());
@@ -55,23 +55,31 @@ TEST(IptablesCleanup, OfModeIptablesOnlyTheKubeletsShareStays) {
   EXPECT_EQ(tables.save(), with(kFirewall).save());
 }
 
-TEST(IptablesCleanup, OfModeIpvsNothingStays) {
-  for (const auto* scenario : {"external-traffic-local", "load-balancer-source-ranges"}) {
-    for (const auto* file : {"iptables-ipvs.txt", "ip6tables-ipvs.txt"}) {
-      Tables tables = Tables::parse_save(recording(scenario, file));
-      ASSERT_NE(tables, Tables::empty());
-      EXPECT_THAT(clean(tables), IsEmpty());
-      EXPECT_EQ(tables.save(), Tables::empty().save()) << scenario << ' ' << file;
-    }
-  }
+// A chain of another mode, with the jump to it.
+Owned other_mode() {
+  static const std::vector<Jump> kJumps{{.table = Table::Nat,
+                                         .from = "OUTPUT",
+                                         .target = "KUBE-OTHER",
+                                         .match = "",
+                                         .removed_by_cleanup = true}};
+  return owned({{.table = Table::Nat, .name = "KUBE-OTHER", .rules = ""}}, kJumps);
+}
+const std::string kOther =
+    "*nat\n:KUBE-OTHER - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n-A OUTPUT -j KUBE-OTHER\n"
+    "-A KUBE-OTHER -j KUBE-MARK-MASQ\nCOMMIT\n";
+
+TEST(IptablesCleanup, AnotherModeGoesAloneOrTogetherWithThisOne) {
+  Tables alone = with(kOther);
+  EXPECT_THAT(clean(alone, other_mode()), IsEmpty());
+  EXPECT_EQ(alone.save(), with("*nat\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n").save());
+  Tables together = with(kOther);
+  EXPECT_THAT(clean(together, both(owned(), other_mode())), IsEmpty());
+  EXPECT_EQ(together, Tables::empty());
 }
 
-// Neither mode removes what the other has left, so one node may hold both.
-TEST(IptablesCleanup, TheChainsOfBothModesGoTogether) {
-  Tables tables = Tables::parse_save(recording("dual-stack", "iptables.txt"));
-  ASSERT_TRUE(tables.apply(recording("dual-stack", "iptables-ipvs.txt")));
-  EXPECT_THAT(clean(tables), IsEmpty());
-  EXPECT_EQ(tables.save(), with(kFirewall).save());
+TEST(IptablesCleanup, WhatAnotherModeUsesIsEmptiedOnly) {
+  Tables tables = with(kOther);
+  EXPECT_THAT(clean(tables), ElementsAre("-A KUBE-OTHER -j KUBE-MARK-MASQ"));
 }
 
 TEST(IptablesCleanup, AJumpThatIsThereTwiceGoesTwice) {
@@ -92,8 +100,8 @@ TEST(IptablesCleanup, WhatOthersHaveStays) {
       "*nat\n:KUBE-MARK-DROP - [0:0]\n:KUBE-KUBELET-CANARY - [0:0]\n:KUBE-HOSTPORTS - [0:0]\n"
       "-A PREROUTING -j KUBE-HOSTPORTS\nCOMMIT\n*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";
   Tables tables = with(foreign);
-  ASSERT_TRUE(tables.apply(recording("dual-stack", "iptables-ipvs.txt")));
-  EXPECT_THAT(clean(tables), IsEmpty());
+  ASSERT_TRUE(tables.apply(kOther));
+  EXPECT_THAT(clean(tables, both(owned(), other_mode())), IsEmpty());
   EXPECT_EQ(tables.save(), with(foreign).save());
 }
 

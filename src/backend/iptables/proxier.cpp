@@ -199,7 +199,7 @@ Result<Transaction> Proxier::preview(const model::Snapshot& snapshot) {
 bool Proxier::flushed(bool thorough) {
   if (!ledger_valid_) return false;
   const auto now = std::chrono::steady_clock::now();
-  if (now >= no_look_before_ && (thorough || now >= next_look_)) return drifted(now);
+  if (look_pace_.is_due(now, thorough)) return drifted(now);
   // iptables-legacy reads a whole table to look at one chain of it: the mangle table is small.
   return programs_.chain_presence(Table::Mangle, kCanary) == Programs::Presence::Gone;
 }
@@ -208,12 +208,9 @@ bool Proxier::flushed(bool thorough) {
 bool Proxier::drifted(std::chrono::steady_clock::time_point now) {
   std::chrono::nanoseconds took{};
   const auto observed = timed(took, [&] { return programs_.observe_all(); });
-  next_look_ = now + kLookShare * took;
   const bool found =
       observed && count_drift(rule_options(settings_, capabilities_), ledger_, *observed) > 0;
-  drifts_in_a_row_ = found ? drifts_in_a_row_ + 1 : 0;
-  // Somebody changes them as fast as we mend, or this iptables prints rules in another form than we do.
-  if (drifts_in_a_row_ > 1) no_look_before_ = now + drifts_in_a_row_ * kLookPause;
+  look_pace_.looked(now, took, found);
   return found;
 }
 

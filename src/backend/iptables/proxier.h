@@ -10,6 +10,7 @@
 #include "backend/iptables/commit.h"
 #include "backend/iptables/connections.h"
 #include "backend/iptables/diff.h"
+#include "backend/iptables/look_pace.h"
 #include "backend/iptables/rules.h"
 #include "base/result.h"
 
@@ -74,11 +75,6 @@ class Proxier : public backend::Backend {
   base::Result<Transaction> preview(const model::Snapshot& snapshot);
 
  private:
-  // After looking through all rules for one second, this many are not spent on that.
-  static constexpr int kLookShare = 300;
-  // ... and longer each time that what was mended is found changed again.
-  static constexpr std::chrono::minutes kLookPause{1};
-
   bool drifted(std::chrono::steady_clock::time_point now);
   void ensure_counters(backend::SyncReport& report);
   NodePortAddresses node_ports_or_none(backend::SyncReport& report) const;
@@ -99,9 +95,7 @@ class Proxier : public backend::Backend {
   bool counters_supported_ = false;
   bool ledger_valid_ = false;  // false: what the kernel holds is not known
   Ledger ledger_;
-  std::chrono::steady_clock::time_point next_look_{};  // through all rules
-  std::chrono::steady_clock::time_point no_look_before_{};
-  int drifts_in_a_row_ = 0;
+  LookPace look_pace_;
   ConnectionTotals connections_;
 };
 

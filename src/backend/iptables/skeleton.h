@@ -10,14 +10,15 @@
 
 namespace iptables {
 
-// A rule in a built-in chain that leads into a chain of ours. Put at the top if it is missing, in
-// this order; a rule that is there already is not moved.
+// A rule in a built-in chain that leads into a chain of ours. Put at the top if it is missing, or at
+// the bottom, in this order; a rule that is there already is not moved.
 struct Jump {
   Table table;
   std::string_view from;    // built-in chain
   std::string_view target;  // our chain
   std::string_view match;   // with a leading space; may be empty
   bool removed_by_cleanup;  // KUBE-FIREWALL is shared with the kubelet and stays
+  bool last = false;        // at the bottom
 
   // "-A INPUT ... -j KUBE-...", as iptables-save prints it.
   std::string rule() const;

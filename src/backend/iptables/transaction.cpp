@@ -107,6 +107,13 @@ void TransactionBuilder::insert_at_top(Table table, std::string_view rule) {
   ++jumps_;
 }
 
+void TransactionBuilder::append_at_bottom(Table table, std::string_view rule) {
+  Text& jumps = part(table).jumps;
+  jumps.append(rule);
+  jumps.append("\n");
+  ++jumps_;
+}
+
 void TransactionBuilder::remove_rule(Table table, std::string_view rule) {
   Text& removals = part(table).removals;
   removals.append("-D");

@@ -58,8 +58,9 @@ class TransactionBuilder {
   void open_chain(Table table, std::string_view name);
   void add_rules(Table table, std::string_view rules);
   void delete_chain(Table table, std::string_view name);
-  // A rule of a built-in chain, "-A CHAIN ...", put at the top, or removed.
+  // A rule of a built-in chain, "-A CHAIN ...", put at the top, at the bottom, or removed.
   void insert_at_top(Table table, std::string_view rule);
+  void append_at_bottom(Table table, std::string_view rule);
   void remove_rule(Table table, std::string_view rule);
 
   Transaction finish();

@@ -405,8 +405,8 @@ Result<> Proxier::write_rules(backend::SyncReport& report) {
   auto guards = ledger_.guards();
   if (!rules_missing_ && filled == filled_ && guards == guards_) return {};
   auto wanted = chains(settings_.options, filled, guards);
-  auto transaction =
-      rules_missing_ ? rules_missing(wanted, TRY(observe_rules())) : rules_changed(rules_, wanted);
+  auto transaction = rules_missing_ ? rules_missing(wanted, TRY(observe_rules()))
+                                    : iptables::chains_changed(rules_, wanted);
   report.chains = transaction.chains;
   report.rules = transaction.rule_count();
   report.bytes += transaction.bytes();

@@ -2,7 +2,6 @@
 
 #include <string_view>
 
-#include "base/check.h"
 #include "base/text.h"
 
 namespace ipvs {
@@ -211,30 +210,6 @@ const std::vector<Jump>& jumps() {
   return kJumps;
 }
 
-iptables::Transaction rules_missing(const std::vector<FixedChain>& wanted,
-                                    const iptables::Observed& observed) {
-  iptables::TransactionBuilder out;
-  for (const auto& chain : wanted) {
-    if (!iptables::holds(observed[chain.table], chain))
-      out.write_chain(chain.table, chain.name, chain.rules);
-  }
-  for (const Jump& jump : jumps()) {
-    const std::string rule = jump.rule();
-    if (!observed[jump.table].has_jump(rule)) out.insert_at_top(jump.table, rule);
-  }
-  return out.finish();
-}
-
-iptables::Transaction rules_changed(const std::vector<FixedChain>& before,
-                                    const std::vector<FixedChain>& wanted) {
-  CHECK(before.size() == wanted.size());
-  iptables::TransactionBuilder out;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const FixedChain& chain = wanted[i];
-    CHECK(before[i].name == chain.name && before[i].table == chain.table);
-    if (before[i].rules != chain.rules) out.write_chain(chain.table, chain.name, chain.rules);
-  }
-  return out.finish();
-}
+iptables::Owned owned() { return iptables::owned(chains({}, {}, {}), jumps()); }
 
 }  // namespace ipvs

@@ -7,6 +7,8 @@
 #include <bitset>
 #include <vector>
 
+#include "backend/iptables/chains.h"
+#include "backend/iptables/cleanup.h"
 #include "backend/iptables/diff.h"
 #include "backend/iptables/skeleton.h"
 #include "backend/iptables/transaction.h"
@@ -22,12 +24,13 @@ std::vector<iptables::FixedChain> chains(const Options& options, const Filled& f
                                          const std::vector<Guard>& guards);
 // From built-in chains to ours, in the order in which they are put at the top if missing.
 const std::vector<iptables::Jump>& jumps();
+// All of them, for taking them away.
+iptables::Owned owned();
 
-// What has to be written so that the tables nat and filter, as observed, have these chains and jumps.
-iptables::Transaction rules_missing(const std::vector<iptables::FixedChain>& wanted,
-                                    const iptables::Observed& observed);
-// ... if they have those of `before`, which differ in their rules at most.
-iptables::Transaction rules_changed(const std::vector<iptables::FixedChain>& before,
-                                    const std::vector<iptables::FixedChain>& wanted);
+// What has to be written so that the tables nat and filter, as observed, have these chains and the jumps.
+inline iptables::Transaction rules_missing(const std::vector<iptables::FixedChain>& wanted,
+                                           const iptables::Observed& observed) {
+  return iptables::chains_missing(wanted, jumps(), observed);
+}
 
 }  // namespace ipvs

@@ -1,6 +1,8 @@
 #include "backend/ipvs/rules.h"
 
 #include <algorithm>
+#include <fstream>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -214,8 +216,8 @@ TEST(IpvsRules, RulesOfOthersAreLeftAlone) {
 TEST(IpvsRules, AChangeWritesOnlyTheChainsThatDiffer) {
   const auto before = chains({}, {}, {});
   const auto after = chains({}, with(SetId::LoopBack), {});
-  EXPECT_TRUE(rules_changed(before, before).empty());
-  const auto change = rules_changed(before, after);
+  EXPECT_TRUE(iptables::chains_changed(before, before).empty());
+  const auto change = iptables::chains_changed(before, after);
   EXPECT_EQ(change.chains, 1U);
   EXPECT_THAT(change.str(), HasSubstr(":KUBE-POSTROUTING - [0:0]\n"));
   EXPECT_THAT(change.str(), Not(HasSubstr("*filter")));
@@ -225,24 +227,55 @@ RC_GTEST_PROP(IpvsRules, AChangeLeadsFromAnyFillToAnyOther, (uint32_t from, uint
   const auto before = chains({}, Filled(from), {});
   const auto after = chains({}, Filled(to), {{ip("192.0.2.1"), net::Protocol::Tcp, 80}});
   Tables tables = written(before);
-  RC_ASSERT(tables.apply(rules_changed(before, after).str()).has_value());
+  RC_ASSERT(tables.apply(iptables::chains_changed(before, after).str()).has_value());
   RC_ASSERT(tables == written(after));
 }
 
-// The room below knows the names as well: cleaning up works without this one.
-TEST(IpvsRules, CleaningUpTakesAwayAllChainsAndJumps) {
-  const auto wanted = chains({}, all_filled(), {{ip("192.0.2.1"), net::Protocol::Tcp, 80}});
-  Tables tables = written(wanted);
+std::string recording(const std::string& scenario, const std::string& file) {
+  std::stringstream text;
+  text << std::ifstream("tests/recordings/" + scenario + "/" + file).rdbuf();
+  return text.str();
+}
+
+// What is left after the removal of all that is owned, which nothing must be in the way of.
+Tables cleaned(Tables tables, const iptables::Owned& owned) {
   const std::string dump = tables.save();
   for (const Table table : iptables::kTables) {
     const size_t begin = dump.find("*" + std::string(iptables::name(table)) + "\n");
-    const auto removal =
-        iptables::diff_removal(table, dump.substr(begin, dump.find("COMMIT", begin) - begin));
+    const auto removal = iptables::diff_removal(
+        table, dump.substr(begin, dump.find("COMMIT", begin) - begin), owned);
     EXPECT_THAT(removal.in_the_way, IsEmpty());
     const auto done = tables.apply(removal.transaction.str());
-    ASSERT_TRUE(done) << done.error().text;
+    EXPECT_TRUE(done) << done.error().text;
   }
-  EXPECT_EQ(tables, Tables::empty());
+  return tables;
+}
+
+TEST(IpvsRules, CleaningUpTakesAwayAllChainsAndJumps) {
+  const auto wanted = chains({}, all_filled(), {{ip("192.0.2.1"), net::Protocol::Tcp, 80}});
+  EXPECT_EQ(cleaned(written(wanted), owned()), Tables::empty());
+}
+
+TEST(IpvsRules, OfWhatTheRealOneHasNothingStays) {
+  for (const auto* scenario : {"external-traffic-local", "load-balancer-source-ranges"}) {
+    for (const auto* file : {"iptables-ipvs.txt", "ip6tables-ipvs.txt"}) {
+      const Tables tables = Tables::parse_save(recording(scenario, file));
+      ASSERT_NE(tables, Tables::empty());
+      EXPECT_EQ(cleaned(tables, iptables::both(iptables::owned(), owned())).save(),
+                Tables::empty().save())
+          << scenario << ' ' << file;
+    }
+  }
+}
+
+// Neither mode removes what the other has left, so one node may hold both. KUBE-FIREWALL is the kubelet's, too.
+TEST(IpvsRules, TheChainsOfModeIptablesGoTogetherWithThem) {
+  Tables tables = Tables::parse_save(recording("dual-stack", "iptables.txt"));
+  ASSERT_TRUE(tables.apply(recording("dual-stack", "iptables-ipvs.txt")));
+  const Tables left = cleaned(tables, iptables::both(iptables::owned(), owned()));
+  EXPECT_THAT(left.save(), HasSubstr("KUBE-FIREWALL"));
+  EXPECT_EQ(left, cleaned(Tables::parse_save(recording("dual-stack", "iptables.txt")),
+                          iptables::owned()));
 }
 
 }  // namespace
