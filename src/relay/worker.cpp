@@ -60,8 +60,9 @@ void Worker::post(Order order) {
 }
 
 void Worker::Bell::ready(uint32_t /*events*/) {
-  uint64_t rung = 0;
-  CHECK(::read(fd.get(), &rung, sizeof rung) == sizeof rung);
+  uint64_t times = 0;
+  CHECK(::read(fd.get(), &times, sizeof times) == sizeof times);
+  rung = true;
 }
 
 void Worker::run() {
@@ -75,7 +76,7 @@ void Worker::run() {
   Time next = Time::min();
   while (!stopping_) {
     poller_.poll(next);
-    obey();
+    if (std::exchange(bell_.rung, false)) obey();
     const Time now = Clock::now();
     next = std::min(tcp_.tick(now), udp_.tick(now));
     connections_.store(tcp_.connections(), std::memory_order_relaxed);

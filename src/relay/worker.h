@@ -54,6 +54,7 @@ class Worker {
   struct Bell final : Handler {
     void ready(uint32_t events) override;
     base::Fd fd;
+    bool rung = false;
   };
 
   Worker(Settings settings, Poller poller, base::Fd bell);
