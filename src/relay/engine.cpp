@@ -11,9 +11,6 @@ namespace {
 // Passing a connection on costs a few microseconds: not for every small difference.
 constexpr size_t kImbalance = 4;
 
-// Of a front: its socket, and one that most often goes with it and keeps others from a port of the node.
-constexpr size_t kFrontDescriptors = 2;
-
 // Each client of UDP takes one of the node's ports for outgoing datagrams, 28,000 by default: others need some, too.
 constexpr size_t kMostClients = 14'000;
 
@@ -72,7 +69,7 @@ base::Result<> Engine::open(const FrontPtr& front) {
     });
   }
   done.wait();
-  sockets_.hold(kFrontDescriptors);
+  sockets_.hold(1);
   for (auto& result : results)
     TRY(std::move(result));
   return {};
@@ -80,7 +77,7 @@ base::Result<> Engine::open(const FrontPtr& front) {
 
 void Engine::close(const std::vector<FrontPtr>& fronts) {
   if (fronts.empty()) return;
-  sockets_.give(fronts.size() * kFrontDescriptors);
+  sockets_.give(fronts.size());
   std::latch done(static_cast<ptrdiff_t>(workers_.size()));
   for (auto& worker : workers_) {
     worker->post([&](TcpRelay& tcp, UdpRelay& udp) {

@@ -36,6 +36,10 @@ class Engine {
   // connections go on, clients of UDP are forgotten.
   void close(const std::vector<FrontPtr>& fronts);
 
+  // The caller has so many descriptors open besides fronts: connections have to do with fewer.
+  void hold_descriptors(size_t count) { sockets_.hold(count); }
+  void give_descriptors(size_t count) { sockets_.give(count); }
+
   // Some targets have left with a deadline (Target::leave): their connections are reset then.
   void expect_deadline(Time deadline);
 

@@ -416,10 +416,10 @@ TEST_P(Tcp, LeavesConnectionsAloneWhoseTargetHasComeBack) {
   EXPECT_EQ(there.read(5), "hello");
 }
 
-// 18 descriptors: the front has 2, another 2 are for a pipe, and a connection needs 2.
+// 17 descriptors: the front has one, 2 are for a pipe, and a connection needs 2.
 TEST_P(Tcp, NewConnectionsWaitWhileThereAreNoDescriptors) {
   const Listener server(local());
-  serve({target_at(server.name())}, {.workers = 2, .descriptors = 18});
+  serve({target_at(server.name())}, {.workers = 2, .descriptors = 17});
   std::vector<Stream> here;
   std::vector<Stream> there;
   for (int i = 0; i < 7; ++i) {
@@ -440,7 +440,7 @@ TEST_P(Tcp, NewConnectionsWaitWhileThereAreNoDescriptors) {
 // There is one pipe, which somebody has whose server does not read.
 TEST_P(Tcp, GoesOnWhenThereAreNoPipes) {
   const Listener server(local());
-  serve({target_at(server.name())}, {.workers = 1, .descriptors = 18});
+  serve({target_at(server.name())}, {.workers = 1, .descriptors = 17});
   std::vector<Stream> here;
   std::vector<Stream> there;
   for (int i = 0; i < 4; ++i) {

@@ -28,6 +28,8 @@ class Claims {
   // Gives up what the owner has and does not want any more.
   void keep_only(const std::vector<Place>& wanted, const Owner& owner);
 
+  size_t size() const { return claims_.size(); }
+
  private:
   struct Claim {
     Owner owner;

@@ -42,6 +42,7 @@ Ledger::Ledger(Settings settings, std::shared_ptr<relay::Engine> engine)
               engine_, std::mt19937(random_())) {}
 
 Ledger::~Ledger() {
+  engine_->give_descriptors(claims_accounted_);
   for (auto& [_, service] : services_) {
     for (auto& [key, port] : service.ports) {
       for (const Way way : kWays)
@@ -86,6 +87,7 @@ void Ledger::update(const std::vector<plan::ServicePlan>& plans, backend::SyncRe
     render(service);
     if (plan.ports.empty()) services_.erase(plan.key);
   }
+  account_for_claims();
 }
 
 void Ledger::update_service(const plan::ServicePlan& plan, backend::SyncReport& report) {
@@ -214,6 +216,11 @@ std::vector<Portal> Ledger::claim(const model::ServiceKey& service, const Port& 
     portals.push_back(portal);
   }
   return portals;
+}
+
+void Ledger::account_for_claims() {
+  engine_->give_descriptors(std::exchange(claims_accounted_, claims_.size()));
+  engine_->hold_descriptors(claims_accounted_);
 }
 
 // Portals and their rules

@@ -43,6 +43,8 @@ class Ledger {
   std::set<model::ServiceKey> services() const;
   // Those for which something could not be done: worth another try.
   const std::set<model::ServiceKey>& unfinished() const { return unfinished_; }
+  // Fronts with clients who wait for descriptors, of both families.
+  size_t waiting_fronts() const { return engine_->totals().waiting_fronts; }
 
   // Makes the Services be as the plans say; one without ports goes. What goes works until close_retired(), as rules may
   // lead there. What could not be done is in the report.
@@ -102,6 +104,8 @@ class Ledger {
   // Those of the wanted portals whose places could be had.
   std::vector<Portal> claim(const model::ServiceKey& service, const Port& port,
                             backend::SyncReport& report);
+  // The engine has that many descriptors less.
+  void account_for_claims();
   void set_portals(Port& port, std::vector<Portal> portals);
   void render(Service& service);
   Endpoints::Farewell farewell() const;
@@ -113,6 +117,7 @@ class Ledger {
   std::shared_ptr<Locality> locality_;  // fronts have it, too
   Fronts fronts_;
   Claims claims_;
+  size_t claims_accounted_ = 0;
   Complaints complaints_;
   AdoptedPorts adopted_;
   std::vector<net::IpAddr> addresses_;

@@ -32,6 +32,7 @@ constexpr std::chrono::minutes kTendPause{1};
 constexpr const char* kNode = "node";
 constexpr const char* kAddresses = "addresses";
 constexpr const char* kFlows = "flows";
+constexpr const char* kDescriptors = "descriptors";
 
 size_t count_rules(const std::vector<FixedChain>& chains, Table table) {
   size_t count = 0;
@@ -56,6 +57,7 @@ struct Proxier::State {
   std::vector<plan::ServicePlan> plans_of(const SyncRequest& request, bool all) const;
   Result<> write_rules(const std::optional<Observed>& observed, SyncReport& report);
   void sweep_flows(SyncReport& report);
+  void look_for_waiting(SyncReport& report);
 
   const Settings settings;
   iptables::Programs programs;
@@ -147,6 +149,7 @@ Result<SyncReport> Proxier::State::sync(const SyncRequest& request) {
   }
   known = true;
   sweep_flows(report);
+  look_for_waiting(report);
   report.endpoints = ledger.endpoints();
   report.unfinished = !ledger.unfinished().empty();
   next_tend = std::min(next_tend, std::chrono::steady_clock::now() + kTendPause);
@@ -191,6 +194,14 @@ void Proxier::State::sweep_flows(SyncReport& report) {
   if (!flows_swept) return;
   complaints.settle(kNode, kFlows);
   ledger.forget_gone_portals();
+}
+
+void Proxier::State::look_for_waiting(SyncReport& report) {
+  const size_t fronts = ledger.waiting_fronts();
+  if (fronts == 0) return complaints.settle(kNode, kDescriptors);
+  complaints.raise(kNode, kDescriptors,
+                   "new connections wait for descriptors, the limit of open files is too low",
+                   report.warnings);
 }
 
 // Between syncs
