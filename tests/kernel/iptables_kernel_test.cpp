@@ -39,7 +39,7 @@ class Kernel : public testing::TestWithParam<net::Family> {
   ~Kernel() override {
     for (const Table table : kTables) {
       if (const auto dump = programs_.save(table))
-        (void)programs_.restore(diff_removal(table, *dump).transaction);
+        (void)programs_.restore(diff_removal(table, *dump, owned()).transaction);
     }
   }
 
