@@ -15,7 +15,8 @@ class Answered:
     """Every request is answered by one of `pods`, and each of them answers sooner or later.
 
     A pod is "web1a", or "web1a:8081" when its port matters; a node's name means its host-network server. `source` is
-    whose address the pod sees: "client", the name of the node that stood in for it, or "any" of them.
+    whose address the pod sees: "client", the name of the node that stood in for it, "any" of them, or "relay": the
+    node to which the client's packets came.
     """
 
     pods: tuple[str, ...]
@@ -70,9 +71,17 @@ def in_ipvs(expect, why):
     return {"differs": (Differs("ipvs", expect, why),)}
 
 
+def in_userspace(expect, why):
+    return {"differs": (Differs("userspace", expect, why),)}
+
+
 def differing(*modes):
     """Several of the above, for one row."""
     return {"differs": tuple(one for mode in modes for one in mode["differs"])}
+
+
+# In these modes the proxy itself talks to the pod, and the pod sees nobody else.
+RELAYING = {"userspace"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,11 +97,15 @@ class Row:
     source_port: int = 0  # keep this local port, as a long-lived UDP client does
     seconds: float = 10.0  # how long the expected fate may take to come true
     needs: str = ""  # a feature of the mode; the row is skipped where it is missing
+    direct: bool = False  # no Service is asked for: the packet passes the proxy by
     differs: tuple[Differs, ...] = ()
 
     def in_mode(self, mode):
         """The row as it holds in a mode."""
-        return next((dataclasses.replace(self, expect=one.expect) for one in self.differs if one.mode == mode), self)
+        expect = next((one.expect for one in self.differs if one.mode == mode), self.expect)
+        if mode in RELAYING and not self.direct and isinstance(expect, Answered):
+            expect = dataclasses.replace(expect, source="relay")
+        return dataclasses.replace(self, expect=expect)
 
 
 def row(name, client, to, expect, **more):

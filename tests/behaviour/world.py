@@ -19,7 +19,8 @@ REFUSAL_S = 0.7
 # Longer than TCP waits before it sends its first packet again: an error about the first may get lost, as it can come
 # back while connect() still holds the socket.
 SILENCE_S = 1.3
-SPREAD_SOURCES = 16
+# Not a multiple of the pods there are: clients that come back in the same order would get the same ones by round robin.
+SPREAD_SOURCES = 17
 # Below those that the kernel gives out, and the node ports.
 OWN_PORTS = range(10_000, 30_000)
 
@@ -251,5 +252,10 @@ class World:
         if row.expect.source == "client":
             assert result.source in ({source} if source else self.cluster.addresses(row.client)), str(result)
         elif row.expect.source != "any":
-            assert result.source in self.cluster.addresses(row.expect.source), f"not {row.expect.source}: {result}"
+            node = self._relay(row) if row.expect.source == "relay" else row.expect.source
+            assert result.source in self.cluster.addresses(node), f"not {node}: {result}"
         return who.pop()
+
+    def _relay(self, row):
+        """The node to which the packets of the row come first."""
+        return row.to.host if row.to.host in self.cluster.nodes() else self.cluster[row.client].node

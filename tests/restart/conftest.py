@@ -20,7 +20,7 @@ SCENE = pytest.StashKey()
 
 def pytest_addoption(parser):
     group = parser.getgroup("restart")
-    group.addoption("--mode", choices=["iptables", "nftables", "ipvs"], default="iptables", help="of the proxy")
+    group.addoption("--mode", choices=lab.MODES, default="iptables", help="of the proxy")
     group.addoption("--variant", choices=["nft", "legacy"], default="nft", help="which iptables is behind the name")
     group.addoption("--seed", type=int, default=0, help="of the random moments; 0 draws one, and prints it")
     group.addoption("--rounds", type=int, default=6, help="how often the proxy is ended at a random moment")

@@ -1,6 +1,7 @@
 """A node with a proxy, and pods behind a Service."""
 
 import json
+import os
 import re
 
 import lab
@@ -57,6 +58,16 @@ class Xtables:
                 for count in re.findall(r"^\[(\d+):\d+\] ", self._dump(family, "-c"), re.MULTILINE)]
 
 
+class Portals(Xtables):
+    """The rules of mode userspace, in the kernel of the node."""
+
+    def differences(self):
+        return told_by_diff(self._scene)
+
+    def is_empty(self):
+        return not any(re.search("KUBE-PORTALS-|KUBE-NODEPORT-", self._dump(family)) for family in sandbox.FAMILIES)
+
+
 class Nftables:
     """The tables of mode nftables, in the kernel of the node."""
 
@@ -105,12 +116,12 @@ class Ipvs:
 
 def told_by_diff(scene):
     """What `kube-proxy diff` says on the node."""
-    done = scene.cluster.run("node1", [sandbox.BINARY, "diff", "-f", str(scene.manifests.folder), "--config",
-                                       str(scene.daemon.config_file)])
+    argv = [sandbox.BINARY, "diff", "-f", str(scene.manifests.folder), "--config", str(scene.daemon.config_file)]
+    done = scene.cluster.run("node1", argv, env={**os.environ, "PATH": scene.mode.path(scene.cluster.state)})
     return [] if done.returncode == 0 else [done.stdout + done.stderr]
 
 
-KERNELS = {"iptables": Xtables, "nftables": Nftables, "ipvs": Ipvs}
+KERNELS = {"iptables": Xtables, "nftables": Nftables, "ipvs": Ipvs, "userspace": Portals}
 
 
 class Scene:

@@ -11,7 +11,8 @@ from webload import undisturbed, web_flows
 
 RESTARTS = 3
 # Enough for the program that writes the rules, or in mode nftables the kernel, to be at work for a while.
-MANY = {("iptables", "nft"): 600, ("iptables", "legacy"): 1500, ("nftables", "nft"): 3000, ("ipvs", "nft"): 300}
+MANY = {("iptables", "nft"): 600, ("iptables", "legacy"): 1500, ("nftables", "nft"): 3000, ("ipvs", "nft"): 300,
+        ("userspace", "nft"): 600, ("userspace", "legacy"): 1500}
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def many(scene):
 def change_and_end(scene, choose, turn):
     """Gives the proxy much to write, and ends it at a random moment: alone, or with the programs that it runs."""
     scene.filler(many(scene), turn)
-    if choose.random() < 0.7 and scene.mode.name == "iptables":
+    if choose.random() < 0.7 and scene.mode.name in ("iptables", "userspace"):
         lab.wait_for(scene.daemon.children, "a program is at work", 60, every=0.001)
     time.sleep(choose.random() * choose.choice((0.02, 0.2, 1.0)))
     return end(scene, choose.choice((scene.daemon.stop, scene.daemon.kill, scene.daemon.kill_all)))
@@ -77,9 +78,14 @@ def program(pid):
         return "one that has ended"
 
 
-def test_ended_at_any_moment_it_heals(request, scene, traffic, seed):
+@pytest.fixture
+def rounds(request):
+    return request.config.getoption("--rounds")
+
+
+def end_at_any_moment(scene, seed, rounds):
+    """Ends and starts the proxy so many times, and waits until all is well again."""
     choose = random.Random(seed)
-    rounds = request.config.getoption("--rounds")
     left = []
     for turn in range(rounds):
         left += change_and_end(scene, choose, turn)
@@ -87,5 +93,9 @@ def test_ended_at_any_moment_it_heals(request, scene, traffic, seed):
             scene.filler(many(scene), turn + 1)
         scene.daemon.start()
     wait_healed(scene, left)
+
+
+def test_ended_at_any_moment_it_heals(scene, traffic, seed, rounds):
+    end_at_any_moment(scene, seed, rounds)
     traffic.wait_answers()
     undisturbed(traffic.report())

@@ -24,11 +24,11 @@ from lab.cluster import Cluster, Member, missing_capabilities, sweep
 from lab.daemon import Daemon, to_yaml
 from lab.manifests import Folder, Manifests
 from lab.marker import Marker
-from lab.mode import Mode
+from lab.mode import MODES, Mode
 from lab.traffic import Flow, Traffic
 from lab.wait import SLACK, NotInTime, wait_for
 
 __all__ = [
-    "SLACK", "Cluster", "Daemon", "Flow", "Folder", "Manifests", "Marker", "Member", "Mode", "NotInTime", "Result", "Traffic",
-    "missing_capabilities", "objects", "request", "sweep", "to_yaml", "wait_for",
+    "MODES", "SLACK", "Cluster", "Daemon", "Flow", "Folder", "Manifests", "Marker", "Member", "Mode", "NotInTime", "Result",
+    "Traffic", "missing_capabilities", "objects", "request", "sweep", "to_yaml", "wait_for",
 ]

@@ -82,6 +82,7 @@ class Daemon(Process):
             "iptables": every_mode | masquerade, "nftables": every_mode | masquerade, "ipvs": every_mode,
             "oomScoreAdj": 0,
             "logging": {"verbosity": 2},
+            **self._mode.config,
         }
         temporary = self.config_file.with_suffix(".tmp")
         temporary.write_text(to_yaml(merge(merge(base, self._source.config), extra)) + "\n", encoding="utf-8")

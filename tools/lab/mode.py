@@ -3,13 +3,20 @@
 import os
 import pathlib
 
+from lab.wait import SLACK
+
 _XTABLES = ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore")
 
 _FEATURES = {
     "iptables": {"localhost-node-ports", "rules-restored"},  # on localhost without asking for it
     "nftables": {"rules-restored"},
     "ipvs": {"rules-restored"},
+    "userspace": {"localhost-node-ports", "rules-restored"},
 }
+MODES = tuple(_FEATURES)
+
+# Answers that come later find no way back to the client, and a busy machine may stand still for longer than 250 ms.
+_CONFIG = {"userspace": {"udpIdleTimeout": f"{2 * SLACK:g}s"}}
 
 # What shows, and what empties, that which is not in iptables.
 _SHOW = {
@@ -26,7 +33,7 @@ class Mode:
     """A mode, and for modes built on iptables the variant of the tool: "nft" or "legacy".
 
     `features` are abilities that not every mode has; a test may ask for one. A `piecemeal` mode does not write all of a change
-    at once: some of it may work while the rest is still to come.
+    at once: some of it may work while the rest is still to come. `config` is what the proxy's configuration has in this mode only.
     """
 
     def __init__(self, name, variant="nft"):
@@ -34,6 +41,7 @@ class Mode:
         self.variant = variant
         self.features = _FEATURES.get(name, set())
         self.piecemeal = name == "ipvs"
+        self.config = _CONFIG.get(name, {})
 
     def folder(self, state):
         """A folder in which the names iptables, ip6tables-save and so on are the wanted variant. A test may replace one."""
