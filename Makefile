@@ -100,10 +100,18 @@ soak: all setup-test
 
 ## make bench         build and run the benchmarks
 .PHONY: bench
-bench: all
+bench: all setup-bench
 	$(call stage,build the benchmarks,cmake --build build --parallel $(JOBS) --target bench)
 	$(call stage,benchmarks,$(PYTHON) -B bench/run)
 	$(call stage,idling,$(PYTHON) -B bench/idle)
+	$(call stage,mode userspace beside other TCP proxies,$(PYTHON) -B bench/relay)
+
+## make bench-userspace   only the part of it that is about mode userspace: beside HAProxy and nginx (root)
+##   ONLY=ours,haproxy    only these sides; see bench/relay --help
+.PHONY: bench-userspace
+bench-userspace: all setup-bench
+	$(call stage,build the benchmarks,cmake --build build --parallel $(JOBS) --target relay_load)
+	$(call stage,mode userspace beside other TCP proxies,$(PYTHON) -B bench/relay $(if $(ONLY),--only $(ONLY)))
 
 ## make bench-api     beside the real kube-proxy, on the objects of a real API server (root, Go)
 ##   MODE=nftables    only this mode, or iptables
@@ -169,7 +177,7 @@ clean:
 	rm -rf build build-dev build-tsan build-fuzz build-coverage
 
 # Installs the Debian packages that are missing; one line when none is. KP_SETUP=0 leaves it out.
-.PHONY: setup-build setup-run setup-test setup-lint setup-package setup-image setup-conformance setup-vm
+.PHONY: setup-build setup-run setup-test setup-lint setup-bench setup-package setup-image setup-conformance setup-vm
 setup-build:
 	@tools/setup build
 setup-run:
@@ -178,6 +186,8 @@ setup-test:
 	@tools/setup build run test lint package
 setup-lint:
 	@tools/setup build lint
+setup-bench:
+	@tools/setup run bench
 setup-package:
 	@tools/setup package
 setup-image:
