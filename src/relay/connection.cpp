@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <utility>
@@ -40,7 +41,9 @@ void close_hard(base::Fd& socket) {
 }
 
 ssize_t splice(const base::Fd& from, const base::Fd& to, size_t bytes) {
-  return ::splice(from.get(), nullptr, to.get(), nullptr, bytes, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+  // Not by the C library's function, which is there to be cancelled in, and keeps account of that.
+  return ::syscall(SYS_splice, from.get(), nullptr, to.get(), nullptr, bytes,
+                   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 }
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK; }
@@ -225,6 +228,7 @@ Connection::Step Connection::copy(Stream& stream) {
 
 bool Connection::finish(Stream& stream) {
   if (std::exchange(stream.done, true)) return true;
+  if (up_.done && down_.done) return true;  // closing it tells the same
   if (::shutdown(stream.to.socket.get(), SHUT_WR) == 0) return true;
   // It has been reset meanwhile.
   return abort(), false;
