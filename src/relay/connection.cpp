@@ -156,9 +156,9 @@ void Connection::ready(Side& side, uint32_t events) {
     WaitHook::unlink();
     return connected();
   }
-  if ((events & EPOLLERR) != 0) return abort();
   Stream& in = &side == &client_ ? up_ : down_;
   Stream& out = &side == &client_ ? down_ : up_;
+  if ((events & EPOLLERR) != 0) return broken(side, in);
   if ((events & EPOLLOUT) != 0 && !pump(out)) return;
   if ((events & (EPOLLIN | EPOLLHUP)) != 0 && !pump(in)) return;
   // It would tell that for ever, while its last bytes wait for the other side.
@@ -169,13 +169,27 @@ void Connection::ready(Side& side, uint32_t events) {
   settle();
 }
 
+void Connection::broken(Side& side, Stream& in) {
+  if (in.ended) return abort();
+  if (!pump(in)) return;
+  if (in.ended) return abort();
+  // It would tell that for ever, while its last bytes wait for the other side.
+  if (in.queued > 0 || in.blocked) {
+    side.closed = true;
+    unwatch(side);
+  }
+  settle();
+}
+
 bool Connection::pump(Stream& stream) {
   stream.blocked = false;
-  for (int round = 0; round < kRounds && !stream.ended; ++round) {
+  // If there is more to read than that, we shall hear of it; but not from a side that is closed.
+  const bool silent = stream.from.closed;
+  for (int round = 0; (round < kRounds || silent) && !stream.ended; ++round) {
     const Step step = carry(stream);
     if (step == Step::Broken) return abort(), false;
-    // If there is more to read than this, we shall hear of it.
-    if (step != Step::Much) break;
+    const bool held_up = stream.queued > 0 || stream.blocked;
+    if (held_up || step == Step::Nothing || (step == Step::Little && !silent)) break;
   }
   return !stream.ended || finish(stream);
 }

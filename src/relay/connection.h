@@ -104,6 +104,8 @@ class Connection : public ListHook, public WaitHook {
   Peer original_destination() const;
 
   void ready(Side& side, uint32_t events);
+  // The side has been reset. What it has sent before still counts.
+  void broken(Side& side, Stream& in);
   // False: the connection has been aborted.
   bool pump(Stream& stream);
   enum class Step : uint8_t { Much, Little, Nothing, Broken };

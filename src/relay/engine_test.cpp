@@ -235,6 +235,40 @@ TEST_P(Tcp, PassesOnAResetOfTheServer) {
   wait_for_connections(0);
 }
 
+TEST_P(Tcp, DeliversWhatTheServerHasSentBeforeItsReset) {
+  const Listener server(local());
+  serve({target_at(server.name())});
+  const Stream here = client();
+  Stream there = server.accept();
+  here.send("too much");
+  EXPECT_EQ(there.read(8), "too much");
+  there.send("no thanks");
+  there.reset();
+  EXPECT_EQ(here.read(9), "no thanks");
+  EXPECT_EQ(here.end(), Stream::End::Reset);
+  wait_for_connections(0);
+}
+
+TEST_P(Tcp, DeliversWhatTheServerHasSentBeforeItsResetToASlowReader) {
+  const Listener server(local());
+  serve({target_at(server.name())});
+  const Stream here = client();
+  Stream there = server.accept();
+  here.send("x");
+  EXPECT_EQ(there.read(1), "x");
+  const std::string much = pattern(64 << 10);
+  ::fcntl(there.get(), F_SETFL, O_NONBLOCK);
+  // Until all buffers on the way are full.
+  for (pollfd waited{.fd = there.get(), .events = POLLOUT}; ::poll(&waited, 1, 300) > 0;)
+    ASSERT_GT(::send(there.get(), much.data(), much.size(), MSG_NOSIGNAL), 0);
+  there.reset();
+  // Some of it is lost, as it would be without us; but there is an end.
+  EXPECT_EQ(here.read(much.size()), much);
+  while (!here.read(much.size()).empty()) {
+  }
+  wait_for_connections(0);
+}
+
 TEST_P(Tcp, PassesOnAResetOfTheClient) {
   const Listener server(local());
   serve({target_at(server.name())});
