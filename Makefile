@@ -113,6 +113,14 @@ bench-userspace: all setup-bench
 	$(call stage,build the benchmarks,cmake --build build --parallel $(JOBS) --target relay_load)
 	$(call stage,mode userspace beside other TCP proxies,$(PYTHON) -B bench/relay $(if $(ONLY),--only $(ONLY)))
 
+## make bench-connections   mode userspace with 20,000 connections at once, in a virtual machine, where descriptors are not short
+.PHONY: bench-connections
+bench-connections: all setup-vm
+	$(call stage,build the benchmarks,cmake --build build --parallel $(JOBS) --target relay_load)
+	@PYTHONPATH=tools $(PYTHON) -B -m lab.vm prepare
+	$(call stage,20000 connections,PYTHONPATH=tools $(PYTHON) -B -m lab.vm run -- sh -c 'ulimit -n 200000; \
+	  sysctl -qw net.netfilter.nf_conntrack_max=262144; $(PYTHON) -B $(CURDIR)/bench/relay $(CURDIR)/build --only ours --rounds 1 --seconds 0.5')
+
 ## make bench-api     beside the real kube-proxy, on the objects of a real API server (root, Go)
 ##   MODE=nftables    only this mode, or iptables
 .PHONY: bench-api
