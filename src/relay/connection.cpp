@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "relay/socket_address.h"
+#include "relay/socket_options.h"
 
 namespace relay {
 namespace {
@@ -26,12 +26,6 @@ constexpr size_t kMuch = PipePool::kBytes / 4;
 
 // At a time, if there is no pipe to be had.
 constexpr size_t kCopyBytes = size_t{16} * 1024;
-
-constexpr int kKeepAliveSeconds = 15;
-
-void set_option(int socket, int level, int option, int value) {
-  ::setsockopt(socket, level, option, &value, sizeof value);
-}
 
 // So that closing it sends a reset.
 void close_hard(base::Fd& socket) {
@@ -98,10 +92,7 @@ Connection::Dialled Connection::connect_to(const Target& target) {
       ::socket(to.get()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   const int socket = server_.socket.get();
   if (socket < 0) return Dialled::Failed;
-  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveSeconds);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveSeconds);
+  set_tcp_options(socket);
   if (::connect(socket, to.get(), to.size()) == 0) return Dialled::Connected;
   if (errno != EINPROGRESS) return Dialled::Failed;
   // To an endpoint on this node the handshake is over by now; asking costs less than waiting for the news.

@@ -1,7 +1,6 @@
 #include "backend/userspace/sockets.h"
 
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -10,6 +9,7 @@
 #include <string>
 
 #include "relay/socket_address.h"
+#include "relay/socket_options.h"
 
 namespace userspace {
 namespace {
@@ -17,9 +17,7 @@ namespace {
 using base::ErrorCode;
 using base::Fd;
 using base::Result;
-
-// Parity: of each connection that is accepted.
-constexpr int kKeepAliveSeconds = 15;
+using relay::set_option;
 
 // Nobody has it, and nobody would bind it.
 constexpr uint16_t kNowhere = 1;
@@ -39,15 +37,11 @@ Result<> failure(const Place& place) {
   return std::unexpected(std::move(error));
 }
 
-bool set(int socket, int level, int option, int value) {
-  return ::setsockopt(socket, level, option, &value, sizeof value) == 0;
-}
-
 Result<Fd> make_socket(const Place& place) {
   const bool v4 = place.ip.family() == net::Family::V4;
   const int type = place.protocol == net::Protocol::Udp ? SOCK_DGRAM : SOCK_STREAM;
   Fd socket(::socket(v4 ? AF_INET : AF_INET6, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket || (!v4 && !set(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1)))
+  if (!socket || (!v4 && !set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1)))
     return std::unexpected(failure(place).error());
   return socket;
 }
@@ -56,14 +50,6 @@ Result<> bind(int socket, const Place& place) {
   const relay::SocketAddress address(place.ip, place.port);
   if (::bind(socket, address.get(), address.size()) != 0) return failure(place);
   return {};
-}
-
-// Connections inherit them from the socket that listens. SO_REUSEADDR: connections of a former process may linger.
-bool set_tcp_options(int socket) {
-  return set(socket, SOL_SOCKET, SO_REUSEADDR, 1) && set(socket, SOL_SOCKET, SO_KEEPALIVE, 1) &&
-         set(socket, IPPROTO_TCP, TCP_NODELAY, 1) &&
-         set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveSeconds) &&
-         set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveSeconds);
 }
 
 bool is_listening(int socket) {
@@ -83,7 +69,10 @@ net::IpAddr loopback(net::Family family) {
 
 Result<Fd> bind_front(const Place& place) {
   Fd socket = TRY(make_socket(place));
-  if (place.protocol == net::Protocol::Tcp && !set_tcp_options(socket.get()))
+  // SO_REUSEADDR: connections of a former process may linger.
+  if (place.protocol == net::Protocol::Tcp &&
+      !(set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1) &&
+        relay::set_tcp_options(socket.get())))
     return std::unexpected(failure(place).error());
   TRY(bind(socket.get(), place));
   return socket;
@@ -129,7 +118,7 @@ Result<Fd> replace_refusing(int socket, const Place& place,
   Fd fresh = TRY(make_socket(place));
   TRY(prepare(fresh.get()));
   const auto share = [&](int one, int whether) {
-    return set(one, SOL_SOCKET, SO_REUSEADDR, whether);
+    return set_option(one, SOL_SOCKET, SO_REUSEADDR, whether);
   };
   if (!share(socket, 1) || !share(fresh.get(), 1)) return std::unexpected(failure(place).error());
   const auto bound = bind(fresh.get(), place);
