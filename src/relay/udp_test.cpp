@@ -1,8 +1,6 @@
 #include "relay/udp.h"
 
-#include <linux/ipv6.h>
 #include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -11,7 +9,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,6 +16,7 @@
 #include "relay/datagrams.h"
 #include "relay/socket_address.h"
 #include "support/builders.h"
+#include "support/loopback_address.h"
 #include "support/own_network.h"
 
 namespace relay {
@@ -78,21 +76,6 @@ class Socket {
  private:
   base::Fd fd_;
 };
-
-// An address of IPv6; of IPv4 it has all of 127.0.0.0/8.
-void add_to_loopback(const IpAddr& address) {
-  constexpr int kLoopback = 1;  // its number in every network namespace
-  in6_ifreq request{.ifr6_prefixlen = 128, .ifr6_ifindex = kLoopback};
-  std::memcpy(&request.ifr6_addr, address.data(), sizeof request.ifr6_addr);
-  const Socket socket(ip("::1"));
-  ASSERT_EQ(::ioctl(socket.get(), SIOCSIFADDR, &request), 0) << std::strerror(errno);
-  // A thread of the kernel takes it into use.
-  const SocketAddress name(address, 0);
-  const base::Fd probe(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const Time end = Clock::now() + kPatience;
-  while (::bind(probe.get(), name.get(), name.size()) != 0 && Clock::now() < end)
-    std::this_thread::yield();
-}
 
 // An own network, as nobody else's datagrams or exhausted ports are wanted here.
 class Udp : public build::OwnNetwork, public testing::WithParamInterface<Family> {
@@ -224,9 +207,9 @@ TEST_P(Udp, CarriesEveryLengthWhole) {
 TEST_P(Udp, AnswersComeFromTheAddressThatTheClientHasWrittenTo) {
   const bool v4 = GetParam() == Family::V4;
   const std::array own{v4 ? ip("127.0.0.5") : ip("fd00::5"), v4 ? ip("127.0.0.6") : ip("fd00::6")};
-  if (!v4) {
+  if (!v4) {  // of IPv4, loopback has all of 127.0.0.0/8
     for (const IpAddr& each : own)
-      add_to_loopback(each);
+      ASSERT_TRUE(build::add_to_loopback(each));
   }
   const Socket server(loopback());
   const Socket client(loopback());

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "backend/userspace/test_client.h"
-#include "kernel/process.h"
 #include "support/builders.h"
+#include "support/loopback_address.h"
 #include "support/own_network.h"
 
 namespace userspace {
@@ -76,8 +76,7 @@ class TurnTest : public build::OwnNetwork, public testing::WithParamInterface<ne
   void SetUp() override {
     OwnNetwork::SetUp();
     if (IsSkipped()) return;
-    const auto done = kernel::run({.argv = {"ip", "addr", "add", node.str(), "dev", "lo"}});
-    if (!done || !done->ok()) GTEST_SKIP() << "needs the program ip, and " << net::name(GetParam());
+    if (!build::add_to_loopback(node)) GTEST_SKIP() << "needs " << net::name(GetParam());
   }
   Place anywhere(Protocol protocol) const { return {protocol, all, 40000}; }
   bool refused(Protocol protocol) const { return is_refused({protocol, node, 40000}); }
