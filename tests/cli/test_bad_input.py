@@ -5,35 +5,16 @@ import json
 import os
 import pathlib
 import resource
-import signal
-import subprocess
-import time
 
 import pytest
 import sandbox as boxes
 from conftest import crashed
-
-# Always in the same file as the bad object, before and behind it: they must be served whatever else happens.
-GOOD_IP = "10.96.0.99"
-
-
-def service(name="web", ip="10.96.0.10", **spec):
-    given = {"clusterIP": ip, "ports": [{"name": "http", "port": 80}], **spec}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": given}
-
-
-def endpoint_slice(name="web", addresses=("10.244.1.2",), kind="IPv4", ports=({"name": "http", "port": 8080},), **more):
-    return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": kind,
-            "metadata": {"name": f"{name}-1", "labels": {"kubernetes.io/service-name": name}},
-            "endpoints": [{"addresses": [address]} for address in addresses], "ports": list(ports), **more}
+from manifest_daemon import GOOD, GOOD_IP, Daemon, as_yaml, endpoint_slice, service
 
 
 def node(**more):
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node1"},
             "status": {"addresses": [{"type": "InternalIP", "address": "172.31.0.11"}]}, **more}
-
-
-GOOD = [service("good", GOOD_IP), endpoint_slice("good")]
 
 
 def changed(value, path, new):
@@ -49,11 +30,6 @@ def changed(value, path, new):
 
 def with_spec(path, new, **spec):
     return [changed(service(**spec), f"spec/{path}", new), endpoint_slice()]
-
-
-def as_yaml(objects):
-    """JSON is YAML: one object on a line, so that the line of a mistake is known."""
-    return "".join(f"---\n{json.dumps(one)}\n" for one in objects)
 
 
 def render(box, text, *args, name="bad.yaml", **options):
@@ -429,55 +405,12 @@ def test_a_file_that_may_not_be_read_is_told(box):
 
 # ---- the daemon goes on
 
-CONFIG = """apiVersion: kubeproxy.config.k8s.io/v1alpha1
-kind: KubeProxyConfiguration
-hostnameOverride: node1
-conntrack: {maxPerCore: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
-iptables: {syncPeriod: 1s, minSyncPeriod: 1ms}
-"""
-
-
-def wait_until(condition, what, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain: {what()}"
-        time.sleep(0.02)
-
-
-class Daemon:
-    def __init__(self, box):
-        self.box = box
-        self.folder = pathlib.Path(box.folder) / "manifests"
-        self.folder.mkdir()
-        self.log_path = pathlib.Path(box.folder) / "log"
-        config = box.file("daemon.yaml", CONFIG)
-        with open(self.log_path, "w", encoding="utf8") as log:
-            self.process = subprocess.Popen(["ip", "netns", "exec", box.ns.name, boxes.BINARY, f"--config={config}", f"--manifests={self.folder}"],
-                                            env=box.environment(), stderr=log, stdin=subprocess.DEVNULL)
-
-    def log(self):
-        return self.log_path.read_text()
-
-    def save(self, name, data):
-        """As an editor does it: renamed into place."""
-        scratch = self.folder / ".new"
-        scratch.write_bytes(data if isinstance(data, bytes) else data.encode())
-        scratch.rename(self.folder / name)
-
-    def wait_for_rule(self, part):
-        wait_until(lambda: part in self.box.save(), lambda: f"{part} in the rules; log:\n{self.log()}")
-
-    def wait_for_log(self, text, count=1):
-        wait_until(lambda: self.log().count(text) >= count, lambda: f"{text!r} in the log:\n{self.log()}")
-
-
 @pytest.fixture(scope="module")
 def daemon():
     with boxes.sandbox() as own:
         made = Daemon(own)
         yield made
-        made.process.send_signal(signal.SIGKILL)
-        made.process.wait(10)
+        made.kill()
 
 
 def test_a_daemon_survives_every_broken_file_and_serves_what_is_saved_next(daemon):
