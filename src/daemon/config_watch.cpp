@@ -7,13 +7,14 @@
 #include <array>
 #include <cstring>
 
+#include "base/inotify.h"
+
 namespace proxyd {
 
 base::Result<ConfigWatch> ConfigWatch::open(const std::string& path) {
-  base::Fd fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-  if (!fd) return base::fail_errno("inotify");
+  base::Fd fd = TRY(base::open_inotify());
   if (::inotify_add_watch(fd.get(), path.c_str(), IN_MODIFY | IN_MOVE_SELF) < 0) {
-    return base::fail_errno("watch " + path);
+    return std::unexpected(base::watch_error("watch " + path, errno));
   }
   return ConfigWatch(std::move(fd));
 }

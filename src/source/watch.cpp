@@ -10,6 +10,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/inotify.h"
+
 namespace source {
 
 namespace {
@@ -84,9 +86,7 @@ bool appears_complete(const std::string& file) {
 }  // namespace
 
 base::Result<Watch> Watch::open(std::string path) {
-  base::Fd fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-  if (!fd) return base::fail_errno("inotify_init1");
-  Watch watch(std::move(fd), std::move(path));
+  Watch watch(TRY(base::open_inotify()), std::move(path));
   watch.follow();
   return watch;
 }
@@ -174,7 +174,7 @@ Watch::Folder* Watch::add(std::map<int, Folder>& folders, const std::string& fol
   if (descriptor < 0) {
     // A folder that is not there is no trouble: the one above it is watched.
     if (errno != ENOENT && errno != ENOTDIR) {
-      trouble_ = base::errno_error("cannot watch " + folder, errno).text;
+      trouble_ = base::watch_error("cannot watch " + folder, errno).text;
     }
     return nullptr;
   }

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <stdexcept>
+
 #include <gtest/gtest.h>
 
 #include "source/test_folder.h"
@@ -14,7 +16,7 @@ namespace fs = std::filesystem;
 
 Watch open_watch(const std::string& path) {
   auto watch = Watch::open(path);
-  EXPECT_TRUE(watch) << watch.error().text;
+  if (!watch) throw std::runtime_error(watch.error().text);  // ends the test
   EXPECT_EQ(watch->trouble(), "");
   return *std::move(watch);
 }

@@ -38,16 +38,16 @@ def as_yaml(objects):
 
 
 class Daemon:
-    """Runs from the start on."""
+    """Runs from the start on. `front`: a program and its arguments that the daemon is started by."""
 
-    def __init__(self, box, config=CONFIG):
+    def __init__(self, box, config=CONFIG, front=()):
         self.box = box
         self.folder = pathlib.Path(box.folder) / "manifests"
         self.folder.mkdir(exist_ok=True)
         self.config = box.file("daemon.yaml", config)
         self._log = pathlib.Path(box.folder) / "log"
         with open(self._log, "w", encoding="utf8") as log:
-            self.process = subprocess.Popen(["ip", "netns", "exec", box.ns.name, boxes.BINARY, f"--config={self.config}",
+            self.process = subprocess.Popen(["ip", "netns", "exec", box.ns.name, *front, boxes.BINARY, f"--config={self.config}",
                                              f"--manifests={self.folder}"],
                                             env=box.environment(), stderr=log, stdin=subprocess.DEVNULL)
 

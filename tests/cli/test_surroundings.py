@@ -159,3 +159,13 @@ def test_a_shared_chain_that_somebody_emptied_is_filled_again(box, start):
     daemon.wait_for_rule(GOOD_RULE)
     assert box.run("iptables", "-t", "nat", "-F", "KUBE-SERVICES").returncode == 0
     daemon.wait_for_rule(GOOD_RULE)
+
+
+def test_no_inotify_instance_left_is_told_with_its_limit(box):
+    """In a user namespace of its own, so that nobody else runs short."""
+    front = ["unshare", "--user", "--map-root-user", "sh", "-c", 'echo 0 >/proc/sys/user/max_inotify_instances && exec "$@"', "sh"]
+    if box.run(*front, "true").returncode != 0:
+        pytest.skip("needs user namespaces")
+    daemon = Daemon(box, front=front)
+    assert daemon.wait_end() == 1
+    assert "no inotify instance is left for this user, user.max_inotify_instances is 0" in daemon.log()
