@@ -95,9 +95,14 @@ class Writer : public std::enable_shared_from_this<Writer> {
   }
 
   Async<> flush(std::chrono::milliseconds at_most) {
-    const auto deadline = std::chrono::steady_clock::now() + at_most;
-    while (busy() && !stopped_ && std::chrono::steady_clock::now() < deadline) {
-      idle_.expires_at(deadline);
+    const auto over = std::make_shared<bool>(false);
+    asio::co_spawn(executor_, world_.sleep(at_most),
+                   [self = shared_from_this(), over](const std::exception_ptr&) {
+                     *over = true;
+                     self->idle_.cancel();
+                   });
+    while (busy() && !stopped_ && !*over) {
+      idle_.expires_at(asio::steady_timer::time_point::max());
       error_code ignored;
       co_await idle_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
     }
