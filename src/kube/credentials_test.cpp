@@ -1,6 +1,12 @@
 #include "kube/credentials.h"
 
+#include <signal.h>
+
+#include <chrono>
+#include <future>
 #include <optional>
+#include <string>
+#include <thread>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -393,14 +399,29 @@ TEST_F(CredentialsTest, APluginThatPrintsWithoutEndIsAnError) {
 
 TEST_F(CredentialsTest, MayGoWhileAPluginRuns) {
   use_plugin();
-  access_.exec->command = "sh";
-  access_.exec->args = {"-c", "echo started >" + folder_.path("started") + "; sleep 60"};
+  access_.exec->command = folder_.write_script(
+      "endless", "cd " + folder_.path("") +
+                     "; echo $$ >new; mv new started; until [ -e release ]; do sleep 0.05; done");
   open();
-  boost::asio::co_spawn(io_, credentials_->headers(),
-                        [](const std::exception_ptr&, const base::Result<Headers>&) {});
+  bool answered = false;
+  boost::asio::co_spawn(
+      io_, credentials_->headers(),
+      [&](const std::exception_ptr&, const base::Result<Headers>&) { answered = true; });
   io_.poll();
-  credentials_.reset();  // kills it, and does not wait for a minute
+  const auto deadline = std::chrono::steady_clock::now() + 1min;
+  while (folder_.read("started").empty() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(1ms);
+  ASSERT_NE(folder_.read("started"), "");
+  const pid_t plugin = std::stoi(folder_.read("started"));
+
+  auto going = std::async(std::launch::async, [&] { credentials_.reset(); });
+  // Shorter than the time after which a plugin is killed anyway, a minute.
+  EXPECT_EQ(going.wait_for(45s), std::future_status::ready) << "waits for the plugin to end";
+  EXPECT_EQ(::kill(plugin, 0), -1) << "the plugin still runs";
+  folder_.write("release", "");
+  going.wait();
   io_.poll();
+  EXPECT_FALSE(answered);
 }
 
 // Everything that fails, each with secrets in it that must not be in what is said about it.
