@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,6 +20,7 @@ namespace source::api {
 namespace {
 
 using testing::AnyOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -390,18 +392,88 @@ TEST(DecodeObject, HostileNamesDoNotGetIntoMessagesAsTheyAre) {
               StartsWith(R"(Service "a\x1b[2J\nb": metadata.name: must be a DNS label)"));
 }
 
-// A message whose one field has every number and every wire type in turn.
+// Each field of the schema once in every wire type but its own.
+std::string strays(const encode::Schema& schema) {
+  using encode::As;
+  std::string out;
+  protozero::pbf_writer writer(out);
+  for (const auto& rule : schema.fields) {
+    const bool number = rule.as == As::Number || rule.as == As::Bool;
+    if (number) {
+      writer.add_string(rule.number, "stray");
+    } else {
+      writer.add_uint64(rule.number, 1);
+    }
+    writer.add_fixed64(rule.number, 1);
+    writer.add_fixed32(rule.number, 1);
+  }
+  return out;
+}
+
+const encode::Schema kMapEntry{{{"key", 1}, {"value", 2}}};
+
+const encode::Schema* schema_inside(const encode::Schema& schema, uint32_t number) {
+  const auto rule = std::ranges::find(schema.fields, number, &encode::FieldRule::number);
+  if (rule == schema.fields.end()) return nullptr;
+  return rule->as == encode::As::TextMap ? &kMapEntry : rule->schema;
+}
+
+// With strays before and behind its own fields, and so in every message inside.
+std::string with_strays(std::string_view message, const encode::Schema& schema) {
+  std::string out = strays(schema);
+  protozero::pbf_writer writer(out);
+  for (MessageReader reader(message); reader.next();) {
+    const uint32_t number = reader.tag();
+    if (reader.wire_type() == protozero::pbf_wire_type::varint) {
+      writer.add_uint64(number, reader.get_uint64());
+      continue;
+    }
+    const std::string_view value = reader.get_view();
+    const auto* inside = schema_inside(schema, number);
+    writer.add_string(number, inside ? with_strays(value, *inside) : std::string(value));
+  }
+  return out + strays(schema);
+}
+
 TEST(DecodeObject, FieldsOfAnotherWireTypeAreSkipped) {
+  std::set<Resource> seen;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/recordings")) {
+    if (!entry.is_directory()) continue;
+    for (const auto& object : documents(read_file(entry.path() / "objects.yaml"))) {
+      const auto resource = resource_of(object);
+      if (!resource) continue;
+      seen.insert(*resource);
+      const std::string kind = encode::text_of(object, "kind");
+      const auto raw = with_strays(encode::message(object), *encode::schema_of(kind));
+      const auto bytes = encode::event(
+          "ADDED", encode::envelope(encode::text_of(object, "apiVersion"), kind, raw));
+      const auto found = events(*resource, Encoding::Protobuf, bytes);
+      ASSERT_EQ(found.size(), 1u);
+      EXPECT_TRUE(same(found[0].item, added(Encoding::Protobuf, object)))
+          << encode::json(object) << "\n"
+          << found[0].item.problem;
+    }
+  }
+  EXPECT_EQ(seen.size(), kResources);
+}
+
+// A field of that number and wire type.
+std::string field_of(uint32_t number, uint32_t type) {
   const std::string values[]{"\x01", std::string(8, '\1'), std::string("\1x"), "",
                              "",     std::string(4, '\1')};
+  std::string field;
+  protozero::pbf_writer(field).add_uint32(number, 0);
+  field.pop_back();
+  field.front() = static_cast<char>((field.front() & ~7) | static_cast<char>(type));
+  return field + values[type];
+}
+
+// What is in the message may make no sense. It has a name, so there is an object, or the bytes are broken.
+TEST(DecodeObject, FieldsOfEveryNumberAndWireTypeAreAnErrorOrAnObject) {
   for (uint32_t number = 1; number < 30; ++number) {
     for (const uint32_t type : {0u, 1u, 2u, 5u}) {
       for (size_t resource = 0; resource < kResources; ++resource) {
-        std::string field;
-        protozero::pbf_writer(field).add_uint32(number, 0);
-        field.pop_back();
-        field.front() = static_cast<char>((field.front() & ~7) | static_cast<char>(type));
-        const std::string inner = field + values[type];
+        const std::string inner = field_of(number, type);
         std::string raw("\x0a\x03\x0a\x01x", 5);  // metadata {name: "x"}
         for (uint32_t outer = 2; outer < 5; ++outer)
           protozero::pbf_writer(raw).add_message(outer, inner);
@@ -410,7 +482,16 @@ TEST(DecodeObject, FieldsOfAnotherWireTypeAreSkipped) {
         const auto bytes =
             encode::event("ADDED", encode::envelope(kind.api_version, kind.name, raw));
         EventReader reader(static_cast<Resource>(resource), Encoding::Protobuf);
-        (void)reader.feed(bytes, [](const Event&) {});
+        std::vector<std::string> names;
+        const auto end =
+            reader.feed(bytes, [&](const Event& event) { names.push_back(event.item.name); });
+        SCOPED_TRACE(testing::Message() << kind.name << " " << number << " " << type);
+        if (end) {
+          EXPECT_THAT(names, ElementsAre("x"));
+        } else {
+          EXPECT_THAT(end.error().text, StartsWith("broken protobuf: "));
+          EXPECT_EQ(type, 2u);  // numbers of any kind are whole
+        }
       }
     }
   }
