@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -50,7 +51,8 @@ class WorldTest : public build::OwnNetwork {
   static base::Fd listen_at(const char* address) {
     const Place place{net::Protocol::Tcp, build::ip(address), 8080};
     auto socket = bind_front(place);
-    EXPECT_TRUE(socket && serve(socket->get(), place));
+    if (!socket) throw std::runtime_error(socket.error().text);  // ends the test
+    EXPECT_TRUE(serve(socket->get(), place));
     return std::move(*socket);
   }
   // Does somebody connect to it?
