@@ -1,3 +1,15 @@
+# Debian's Python first: others may lack the modules that Debian packages bring.
+find_program(KP_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+find_program(KP_PYTHON python3 REQUIRED)
+
+# kp_cases(OUT NAME KIND): the start of a test's command, which runs each failing case once more, alone.
+function(kp_cases out name kind)
+  if(KP_SANITIZE)
+    string(APPEND name " (${KP_SANITIZE})")
+  endif()
+  set(${out} ${KP_PYTHON} -B ${CMAKE_SOURCE_DIR}/tests/support/cases.py --suite ${name} --flaky ${CMAKE_BINARY_DIR}/flaky ${kind} PARENT_SCOPE)
+endfunction()
+
 # kp_room(NAME USES room-or-target...): a static library of src/NAME/*.cpp, and a unit test of the
 # *_test.cpp beside them. main.cpp is left out: it belongs to an executable.
 function(kp_room name)
@@ -31,7 +43,8 @@ function(kp_room name)
     target_include_directories(${id}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_link_libraries(${id}_test PRIVATE kp_${id} GTest::gmock_main rapidcheck)
     # From the top of the repository: some tests read docs.
-    add_test(NAME src/${name} COMMAND ${id}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    kp_cases(cases src/${name} gtest)
+    add_test(NAME src/${name} COMMAND ${cases} $<TARGET_FILE:${id}_test> WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     set(labels unit)
     if(name MATCHES "^backend/(.*)$")
       list(APPEND labels ${CMAKE_MATCH_1})

@@ -6,7 +6,8 @@
     tests/vm/run.py ipvs_drain -- -k restart    with more arguments for pytest
 
 KUBE_PROXY names the program under test; by default build/kube-proxy. With KP_SOURCE=api it gets its objects from an API
-server, which the original needs. Each test is told when it ends.
+server, which the original needs. Each test is told when it ends. Up to three failing tests of a suite are run once more, each
+alone in the same machine; those that pass then are flaky, and count as passed. KP_RERUN=0: not so.
 Status 0: all passed; 1: not; 77: no virtual machine can be had, and a line says why.
 """
 
@@ -23,9 +24,11 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(HERE)]
 
 import suites  # noqa: E402
+from ci import flaky  # noqa: E402
 from lab import vm  # noqa: E402
 
 BINARY = os.environ.get("KUBE_PROXY", str(ROOT / "build" / "kube-proxy"))
+FLAKY = flaky.folder(pathlib.Path(BINARY).resolve().parent / "flaky")
 SECONDS = 1500  # for all; a machine that is not loaded needs a third of it
 SILENCE_S = 300  # a loaded host may need that to boot
 
@@ -39,6 +42,7 @@ class Report:
         self.outcomes = {}  # suite: {outcome: how many}
         self.seconds = {}  # suite: how long it took
         self.running = {}  # suite: test
+        self._first = {}  # (suite, id): what a failing test said
 
     def hear(self, line):
         try:
@@ -62,7 +66,22 @@ class Report:
         why = f": {event['text']}" if outcome in ("skipped", "xfailed") else ""
         self._say(f"{outcome:7} {suite}: {event['test']} ({event['seconds']:.1f} s){why}")
         if outcome == "failed":
+            self._first[suite, event["id"]] = event["text"]
             print(event["text"], flush=True)
+
+    def _again(self, event):
+        suite, test, outcome = event["suite"], event["test"], event["outcome"]
+        self.running.pop(suite, None)
+        self._say(f"{outcome:7} {suite}: {test} ({event['seconds']:.1f} s), alone")
+        if outcome != "passed":
+            print(event["text"], flush=True)
+            return
+        counts = self.outcomes[suite]
+        counts["failed"] -= 1
+        counts["flaky"] = counts.get("flaky", 0) + 1
+        first = self._first[suite, event["id"]]
+        print("\n".join([f"=== Flaky: {test}: it failed, and passed alone; first it said:", *flaky.cut(first)]), flush=True)
+        flaky.note(FLAKY, f"tests/vm {suite}", event["id"], first)
 
     def _over(self, event):
         suite, status = event["suite"], event["status"]
@@ -80,12 +99,12 @@ class Report:
 
     def summary(self):
         for suite, seconds in self.seconds.items():
-            counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(self.outcomes[suite].items()))
+            counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(self.outcomes[suite].items()) if count)
             print(f"{suite:20} {seconds:6.1f} s  {counts or 'no tests'}")
         self._say("all suites are over")
 
     def failed(self):
-        return any("failed" in counts or not counts for counts in self.outcomes.values())
+        return any(counts.get("failed") or not counts for counts in self.outcomes.values())
 
     def _say(self, text):
         print(f"[{time.monotonic() - self._began:5.0f} s] {text}", flush=True)
@@ -119,9 +138,10 @@ def main(argv):
         print("skipped: sanitizers in software emulation take too long")
         return vm.SKIPPED
     task = {"suites": {name: words for name, words in suites.known().items() if not chosen.suites or name in chosen.suites},
-            "alone": suites.ALONE, "jobs": chosen.jobs, "options": options}
+            "alone": suites.ALONE, "jobs": chosen.jobs, "options": options,
+            "again": 0 if os.environ.get("KP_RERUN") == "0" else flaky.MOST}
     env = {"KUBE_PROXY": os.path.abspath(BINARY), "PYTHONPATH": ROOT / "tools", "LAB_SLACK": os.environ.get("LAB_SLACK", "4"),
-           "KP_SOURCE": os.environ.get("KP_SOURCE", "manifests")}
+           "KP_SOURCE": os.environ.get("KP_SOURCE", "manifests"), "KP_IN_VM": "1"}
     print(f"kernel {kernel.release}, program {env['KUBE_PROXY']}", flush=True)
     with tempfile.TemporaryDirectory(prefix="kp-vm-") as folder:
         report = Report(pathlib.Path(folder))

@@ -10,5 +10,5 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "support"), str(ROOT /
 
 def pytest_configure():
     """Nothing here may run on the machine of whoever develops: it takes a kernel for its own."""
-    if "EVENTS_FD" not in os.environ:
+    if "KP_IN_VM" not in os.environ:
         raise SystemExit("these suites run in a virtual machine: tests/vm/run.py")
