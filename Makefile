@@ -18,6 +18,10 @@ JOBS ?= $(shell nproc)
 # Taken up by cmake when it configures; expanded late, as set-up may just have installed it.
 export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache)
 
+# Cases that failed and passed alone are kept here until a report tells them.
+export KP_FLAKY_DIR ?= $(CURDIR)/build/flaky
+CI = PYTHONPATH=tools $(PYTHON) -B -m ci
+
 FUZZ_TARGETS = $(filter-out fuzz_replay_main,$(basename $(notdir $(wildcard tests/fuzz/fuzz_*.cpp))))
 
 # $(call stage,NAME,COMMAND): runs COMMAND, and says how it ended and how long it took.
@@ -56,13 +60,17 @@ run-stop:
 
 ## make test          every test: release build, sanitizers, a brief fuzz run, virtual machines
 ##   ONLY=unit        one label in the release build: unit golden kernel behaviour check packaging vm, or a mode
-.PHONY: test test-release test-dev test-fuzz test-vm
-ifdef ONLY
+.PHONY: test test-all test-release test-dev test-fuzz test-vm build-tests
 test: setup-test
+	@echo "make test: $$($(CI) estimate $(if $(ONLY),'$(ONLY)'))"; $(CI) flaky clear; \
+	  $(MAKE) test-all; status=$$?; $(CI) flaky && exit $$status
+build-tests: setup-test
 	$(call stage,build with tests,$(call build,release,build))
+ifdef ONLY
+test-all: build-tests
 	$(call stage,tests labelled $(ONLY),$(call ctest,build,-L '^($(ONLY))$$'))
 else
-test: test-release test-dev test-fuzz $(if $(SKIP_VM),,test-vm)
+test-all: test-release test-dev test-fuzz $(if $(SKIP_VM),,test-vm)
 endif
 # One after the other, also under make -j: they share the cores, and some share the kernel.
 test-release: setup-test
@@ -79,6 +87,20 @@ test-vm: setup-test setup-vm
 	$(call stage,build with tests,$(call build,release,build))
 	$(call stage,tests in a virtual machine,$(call ctest,build,-V -L '^vm$$'))
 .NOTPARALLEL:
+
+## make check         before every commit: the program, unit and golden tests, and the checks of the tree
+.PHONY: check
+check: setup-test
+	$(call stage,build with unit tests,$(call build,release,build,kube-proxy unit_tests))
+	$(call stage,unit tests golden tests and checks,$(call ctest,build,-L '^(unit|golden|check)$$'))
+
+## make ci-record     after bash .ci/run: write what has passed to tests/last-passed.txt
+##   PASSED="soak"    these suites instead, which you have run by hand and seen pass
+.PHONY: ci-record control-plane
+ci-record:
+	@$(CI) record $(PASSED)
+control-plane: setup-conformance
+	@PYTHONPATH=tools $(PYTHON) -B -m controlplane build
 
 ## make conformance   against a real Kubernetes control plane, built from source first (root, Go)
 .PHONY: conformance test-conformance
