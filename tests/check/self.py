@@ -1,6 +1,7 @@
 """The checks find what they are for: each runs on a small tree that breaks its rule, and on one
 that does not."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,8 @@ def run(check, files):
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        done = subprocess.run([sys.executable, "-B", HERE / f"{check}.py", folder],
+        surroundings = {name: value for name, value in os.environ.items() if name != "KP_BUILD"}
+        done = subprocess.run([sys.executable, "-B", HERE / f"{check}.py", folder], env=surroundings,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return done.returncode, done.stdout
 
@@ -110,6 +112,34 @@ class Checks(unittest.TestCase):
         self.passes("links", {"a.md": "# One two\n[x](a.md#one-two) [y](https://z.org) `[c](d)`\n"})
         self.finds("a.md:1: b.md: no such file", "links", {"a.md": "[x](b.md)\n"})
         self.finds("no such heading", "links", {"a.md": "# One\n[x](#two)\n"})
+
+    def suites(self, *rows, tests=(("a/one", "unit"), ("a/two", "kernel"))):
+        """A tree with these rows, a build folder with these tests, and a Makefile."""
+        listed = "".join(f'add_test([=[{name}]=] "true")\nset_tests_properties([=[{name}]=] PROPERTIES  LABELS "x;{label}" TIMEOUT "9")\n'
+                         for name, label in tests)
+        return {"tests/suites.txt": "# a table\n" + "".join(f"{row}\n" for row in rows), "Makefile": ".PHONY: build\nbuild soak: x\n",
+                "build/CTestTestfile.cmake": 'subdirs("tests")\n', "build/tests/CTestTestfile.cmake": listed}
+
+    def test_suites(self):
+        one, two = "a/one unit always 60 *", "a/two kernel turn 600 iptables"
+        backend = {"src/backend/iptables/x.h": ""}
+        self.passes("suites", self.suites(one, two, "build build always 5/9 *") | backend)
+        self.passes("suites", self.suites("a/* x always 60 tests"))
+        self.finds("a/two: 0 rows have it (add one)", "suites", self.suites(one))
+        self.finds("a/two: 2 rows have it (a/*, a/two)", "suites", self.suites("a/* x always 60 *", two) | backend)
+        self.finds("a/three: there is no such test", "suites", self.suites(one, two, "a/three unit hand 5 *") | backend)
+        self.finds("rest: the Makefile has no such target", "suites", self.suites(one, two, "rest build hand 5 *") | backend)
+        self.finds("a/two has no label unit", "suites", self.suites(one, "a/two unit turn 5 *"))
+        self.finds("line 2: sometimes is no class", "suites", self.suites("a/one unit sometimes 60 *"))
+        self.finds("line 2: a row has five columns", "suites", self.suites("a/one unit always 60"))
+        self.finds("line 2: 0 is no cost", "suites", self.suites("a/one unit always 0 *"))
+        self.finds("601 s are too long for a turn", "suites", self.suites(one, "a/two kernel turn 601 *"))
+        self.finds("src/backend/iptables, which is not there", "suites", self.suites(one, two))
+
+    def test_suites_holds_what_always_runs_to_its_minutes(self):
+        self.passes("suites", self.suites("a/* x always 3000 *"))  # two at a time
+        self.finds("takes 25.0 minutes warm", "suites", self.suites("a/* x always 3000 *", "build build always 1 *"))
+        self.finds("takes 40.0 minutes cold", "suites", self.suites("a/* x always 2 *", "build build always 1/2400 *"))
 
     def test_size_reports_but_does_not_fail(self):
         body = "  a();\n" * 60
