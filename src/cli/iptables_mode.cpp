@@ -3,6 +3,7 @@
 #include "backend/iptables/chains.h"
 #include "backend/iptables/commit.h"
 #include "backend/iptables/diff.h"
+#include "backend/iptables/proxier.h"
 #include "backend/iptables/tables.h"
 #include "cli/modes.h"
 #include "codec/json.h"

@@ -4,6 +4,7 @@
 
 #include "backend/iptables/commit.h"
 #include "backend/ipvs/node_addresses.h"
+#include "backend/ipvs/proxier.h"
 #include "backend/ipvs/rules.h"
 #include "backend/ipvs/text.h"
 #include "base/text.h"

@@ -1,6 +1,7 @@
 #include <map>
 
 #include "backend/nftables/contents.h"
+#include "backend/nftables/proxier.h"
 #include "backend/nftables/read.h"
 #include "backend/nftables/text.h"
 #include "cli/modes.h"

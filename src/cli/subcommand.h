@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "backend/iptables/proxier.h"
 #include "base/result.h"
 #include "config/options.h"
 #include "daemon/node_facts.h"

@@ -1,6 +1,7 @@
 #include "backend/iptables/chains.h"
 #include "backend/iptables/commit.h"
 #include "backend/userspace/image.h"
+#include "backend/userspace/settings.h"
 #include "cli/modes.h"
 #include "daemon/host_address.h"
 

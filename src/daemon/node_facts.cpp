@@ -5,6 +5,10 @@
 
 #include <algorithm>
 
+#include "backend/iptables/proxier.h"
+#include "backend/ipvs/proxier.h"
+#include "backend/nftables/proxier.h"
+#include "backend/userspace/settings.h"
 #include "base/text.h"
 #include "config/port_range.h"
 

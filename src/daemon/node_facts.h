@@ -8,16 +8,27 @@
 #include <string>
 #include <vector>
 
-#include "backend/iptables/proxier.h"
-#include "backend/ipvs/proxier.h"
-#include "backend/nftables/proxier.h"
-#include "backend/userspace/proxier.h"
 #include "base/result.h"
 #include "config/config.h"
 #include "kernel/addresses.h"
 #include "model/objects.h"
 #include "net/ip.h"
+#include "plan/local_traffic.h"
 #include "plan/plan.h"
+
+// Whoever asks for the settings of a mode includes its proxier.h; all others are spared four modes.
+namespace iptables {
+struct Settings;
+}
+namespace nftables {
+struct Settings;
+}
+namespace ipvs {
+struct Settings;
+}
+namespace userspace {
+struct Settings;
+}
 
 namespace proxyd {
 

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backend/iptables/proxier.h"
+#include "backend/ipvs/proxier.h"
+#include "backend/nftables/proxier.h"
+#include "backend/userspace/settings.h"
 #include "daemon/node_setup.h"
 #include "support/builders.h"
 
