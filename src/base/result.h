@@ -58,12 +58,12 @@ Error errno_error(std::string_view what, int number);
   (__extension__({                                                            \
     auto&& try_result_ = (expr);                                              \
     if (!try_result_) return std::unexpected(std::move(try_result_).error()); \
-    std::move(try_result_).value();                                           \
+    *std::move(try_result_);                                                  \
   }))
 
 #define TRY_CONTEXT(expr, context)                                             \
   (__extension__({                                                             \
     auto&& try_result_ = (expr);                                               \
     if (!try_result_) return std::unexpected(try_result_.error().in(context)); \
-    std::move(try_result_).value();                                            \
+    *std::move(try_result_);                                                   \
   }))
