@@ -12,11 +12,17 @@ PYTHON ?= /usr/bin/python3
 KP_WERROR ?= OFF
 # Seconds for each fuzz target.
 KP_FUZZ_SECONDS ?= 10
-# What a debugger gets. -g1 is enough for stack traces, and takes a third less time to build.
-KP_DEBUG_INFO ?= -g
+# What a debugger gets. -g1 is enough for stack traces; -g also shows variables, and takes a quarter more time to build.
+KP_DEBUG_INFO ?= -g1
 JOBS ?= $(shell nproc)
 # Taken up by cmake when it configures; expanded late, as set-up may just have installed it.
 export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache)
+# What ccache needs for precompiled headers, and to find in one clone what another has compiled.
+export CCACHE_SLOPPINESS = pch_defines,time_macros
+export CCACHE_BASEDIR = $(CURDIR)
+export CCACHE_NOHASHDIR = 1
+# How far, of how much, how long so far.
+export NINJA_STATUS = [%f/%t, %e s] 
 
 # Cases that failed and passed alone are kept here until a report tells them.
 export KP_FLAKY_DIR ?= $(CURDIR)/build/flaky
@@ -24,14 +30,15 @@ CI = PYTHONPATH=tools $(PYTHON) -B -m ci
 
 FUZZ_TARGETS = $(filter-out fuzz_replay_main,$(basename $(notdir $(wildcard tests/fuzz/fuzz_*.cpp))))
 
-# $(call stage,NAME,COMMAND): runs COMMAND, and says how it ended and how long it took.
-stage = @echo "== $(1)"; start=$$SECONDS; ( $(2) ); status=$$?; \
+# $(call stage,NAME,COMMAND): runs COMMAND, and says how it ended, how long it took, and how much CPU (user and system).
+stage = @echo "== $(1)"; times=$$(mktemp); TIMEFORMAT="%0R %U %S"; { time { ( $(2) ) 2>&3; }; } 3>&2 2>"$$times"; status=$$?; \
+  read -r seconds user kernel <"$$times"; rm -f "$$times"; \
   if [ $$status = 0 ]; then end=done; else end=FAILED; fi; \
-  echo "== $(1): $$end, $$((SECONDS - start)) s"; exit $$status
+  cpu=$$(awk "BEGIN { printf \"%.0f\", $$user + $$kernel }"); echo "== $(1): $$end, $$seconds s, $$cpu CPU s"; exit $$status
 
 # $(call build,PRESET,FOLDER,TARGET,WERROR): configure and build; without TARGET everything, tests included.
 # cmake's chatter is shown only if it fails.
-build = mkdir -p $(2) && \
+build = mkdir -p $(2) && echo "configuring $(2)" && \
   { cmake --preset $(1) -DKP_WERROR=$(or $(4),$(KP_WERROR)) -DKP_FUZZ_SECONDS=$(KP_FUZZ_SECONDS) \
       -DCMAKE_CXX_FLAGS_DEBUG=$(KP_DEBUG_INFO) -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O2 $(KP_DEBUG_INFO) -DNDEBUG" \
       >$(2)/configure.log 2>&1 || \
@@ -76,13 +83,13 @@ endif
 test-release: setup-test
 	$(call stage,build with tests,$(call build,release,build))
 	$(call stage,tests,$(call ctest,build,-LE '^(vm|conformance|packaging-slow)$$'))
+# One build for both. clang warns about what g++ 12's headers do; those warnings must not stop it.
 test-dev: setup-test
-	$(call stage,build with ASan and UBSan,$(call build,dev,build-dev,unit_tests kube-proxy))
+	$(call stage,build with ASan and UBSan,$(call build,dev,build-dev,unit_tests kube-proxy,OFF))
 	$(call stage,unit tests with ASan and UBSan,$(call ctest,build-dev,-L '^unit$$'))
-# clang warns about what g++ 12's headers do; those warnings must not stop it.
 test-fuzz: setup-test
-	$(call stage,build fuzz targets,$(call build,fuzz,build-fuzz,$(FUZZ_TARGETS),OFF))
-	$(call stage,fuzz ($(KP_FUZZ_SECONDS) s a target),$(call ctest,build-fuzz,-L '^fuzz$$'))
+	$(call stage,build fuzz targets,$(call build,dev,build-dev,$(FUZZ_TARGETS),OFF))
+	$(call stage,fuzz ($(KP_FUZZ_SECONDS) s a target),$(call ctest,build-dev,-L '^fuzz$$'))
 test-vm: setup-test setup-vm
 	$(call stage,build with tests,$(call build,release,build))
 	$(call stage,tests in a virtual machine,$(call ctest,build,-V -L '^vm$$'))
@@ -159,6 +166,12 @@ bench-ipvs: all setup-test setup-vm setup-conformance
 	@PYTHONPATH=tools $(PYTHON) -B -m controlplane build
 	$(call stage,mode ipvs beside the real kube-proxy,$(PYTHON) -B bench/ipvs)
 
+## make bench-build   CPU seconds of clean builds, here and at another commit, without ccache (half an hour)
+##   BASE=HEAD^       the other commit
+.PHONY: bench-build
+bench-build: setup-test
+	$(call stage,clean builds,$(PYTHON) -B bench/build $(BASE))
+
 ## make lint          tests/check, and clang-tidy on what changed since main
 ##   ALL=1            clang-tidy on everything
 .PHONY: lint
@@ -190,12 +203,15 @@ image-check: setup-image
 	$(call stage,build,$(call build,release,build,kube-proxy))
 	$(call stage,packages in a Debian of their own,$(call ctest,build,-L '^packaging-slow$$'))
 
-## make dev           build with ASan and UBSan in build-dev
+## make dev           build with ASan and UBSan in build-dev, by clang
 ## make tsan          build with ThreadSanitizer in build-tsan, and run the unit tests
-## make fuzz          build the fuzz targets in build-fuzz, and run each for KP_FUZZ_SECONDS (default 10)
-.PHONY: dev tsan fuzz
-dev: setup-build
-	$(call stage,build with ASan and UBSan,$(call build,dev,build-dev))
+## make fuzz          build the fuzz targets in build-dev, and run each for KP_FUZZ_SECONDS (default 10)
+## make plain         build in build-plain without precompiled headers: does each file include what it uses? With all warnings, as errors
+.PHONY: dev tsan fuzz plain
+plain: setup-build
+	$(call stage,build without precompiled headers,$(call build,plain,build-plain,,ON))
+dev: setup-test
+	$(call stage,build with ASan and UBSan,$(call build,dev,build-dev,,OFF))
 tsan: setup-build
 	$(call stage,build with ThreadSanitizer,$(call build,tsan,build-tsan))
 	$(call stage,unit tests with ThreadSanitizer,$(call ctest,build-tsan,-L '^unit$$'))
@@ -204,7 +220,7 @@ fuzz: test-fuzz
 ## make clean         remove what was built
 .PHONY: clean
 clean:
-	rm -rf build build-dev build-tsan build-fuzz build-coverage
+	rm -rf build build-dev build-tsan build-plain build-coverage
 
 # Installs the Debian packages that are missing; one line when none is. KP_SETUP=0 leaves it out.
 .PHONY: setup-build setup-run setup-test setup-lint setup-bench setup-package setup-image setup-conformance setup-vm
