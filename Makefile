@@ -172,6 +172,13 @@ bench-ipvs: all setup-test setup-vm setup-conformance
 bench-build: setup-test
 	$(call stage,clean builds,$(PYTHON) -B bench/build $(BASE))
 
+## make mutants       change conditions and constants of a file, one at a time: which changes does no unit test notice?
+##   FILE=src/plan/plan.cpp   the file, or several; TESTS=NAME for another test program than that of its room
+.PHONY: mutants
+mutants: setup-build setup-mutants
+	@[ -n "$(FILE)" ] || { echo "make mutants FILE=src/plan/plan.cpp"; exit 1; }
+	$(call stage,mutants,PYTHONPATH=tools $(PYTHON) -B -m mutants --jobs $(JOBS) $(if $(TESTS),--tests $(TESTS)) $(FILE))
+
 ## make lint          tests/check, and clang-tidy on what changed since main
 ##   ALL=1            clang-tidy on everything
 .PHONY: lint
@@ -223,7 +230,7 @@ clean:
 	rm -rf build build-dev build-tsan build-plain build-coverage
 
 # Installs the Debian packages that are missing; one line when none is. KP_SETUP=0 leaves it out.
-.PHONY: setup-build setup-run setup-test setup-lint setup-bench setup-package setup-image setup-conformance setup-vm
+.PHONY: setup-build setup-run setup-test setup-lint setup-mutants setup-bench setup-package setup-image setup-conformance setup-vm
 setup-build:
 	@tools/setup build
 setup-run:
@@ -232,6 +239,8 @@ setup-test:
 	@tools/setup build run test lint package
 setup-lint:
 	@tools/setup build lint
+setup-mutants:
+	@tools/setup mutants
 setup-bench:
 	@tools/setup run bench
 setup-package:
