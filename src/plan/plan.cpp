@@ -92,16 +92,14 @@ HintMatch match_hints(const Candidate& candidate, Hint::Kind kind, std::string_v
 
 // Hints of a kind count only if every ready endpoint has them and one of them names us.
 bool hints_apply(const std::vector<Candidate>& all, Hint::Kind kind, std::string_view name) {
-  bool ready = false;
   bool named = false;
   for (const auto& candidate : all) {
     if (!candidate.ready()) continue;
     const HintMatch match = match_hints(candidate, kind, name);
     if (!match.any) return false;
-    ready = true;
     named = named || match.matches;
   }
-  return ready && named;
+  return named;
 }
 
 Topology choose_topology(const std::vector<Candidate>& all, const Context& context) {
