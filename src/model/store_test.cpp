@@ -70,6 +70,14 @@ TEST(Store, SlicesStandInTheOrderOfTheirNames) {
                           testing::Pointee(testing::Field(&EndpointSlice::name, "c"))));
 }
 
+TEST(Store, ASliceThatChangesTakesTheOldOnesPlace) {
+  Store store("node1");
+  store.fold(slice("a/web", "web-1").ready("10.0.0.1").ptr());
+  const auto changed = slice("a/web", "web-1").ready("10.0.0.2").ptr();
+  EXPECT_THAT(store.fold(changed).services, ElementsAre(key("a/web")));
+  EXPECT_THAT(store.snapshot()->services.find(key("a/web"))->slices, ElementsAre(changed));
+}
+
 TEST(Store, ASnapshotDoesNotChangeOnceHandedOut) {
   Store store("node1");
   store.fold(service("a/web").ptr());
@@ -109,6 +117,18 @@ TEST(Store, ADeletedNodeKeepsItsLastState) {
   EXPECT_EQ(store.snapshot()->node->zone, "z");
 }
 
+TEST(Store, CidrsOfTheClusterAreSortedAndTheSameAgainIsNoChange) {
+  Store store("node1");
+  const auto wide = std::make_shared<const ServiceCidr>(
+      ServiceCidr{"a", {build::cidr("10.96.0.0/12"), build::cidr("10.8.0.0/16")}});
+  const DirtySet dirty = store.fold(wide);
+  EXPECT_TRUE(dirty.service_cidrs);
+  EXPECT_FALSE(dirty.node);
+  EXPECT_THAT(store.snapshot()->service_cidrs,
+              ElementsAre(build::cidr("10.8.0.0/16"), build::cidr("10.96.0.0/12")));
+  EXPECT_TRUE(store.fold(wide).empty());
+}
+
 TEST(Store, ACidrNamedTwiceStaysWhenOneOfTheObjectsGoes) {
   Store store("node1");
   store.fold(std::make_shared<const ServiceCidr>(ServiceCidr{"a", {build::cidr("10.96.0.0/12")}}));
@@ -116,6 +136,15 @@ TEST(Store, ACidrNamedTwiceStaysWhenOneOfTheObjectsGoes) {
   EXPECT_TRUE(store.fold(ServiceCidrDeleted{"a"}).empty());
   EXPECT_TRUE(store.fold(ServiceCidrDeleted{"b"}).service_cidrs);
   EXPECT_THAT(store.snapshot()->service_cidrs, IsEmpty());
+}
+
+TEST(ServiceMap, IsEmptyWhenItsLastEntryHasGone) {
+  ServiceMap map;
+  map.put(std::make_shared<const ServiceEntry>(ServiceEntry{key("a/web"), nullptr, {}}));
+  map.erase(key("a/web"));
+  EXPECT_EQ(map.size(), 0U);
+  EXPECT_EQ(map.find(key("a/web")), nullptr);
+  EXPECT_THAT(names(map), IsEmpty());
 }
 
 TEST(ServiceMap, StaysSortedAndCompleteThroughRandomChanges) {
@@ -147,6 +176,24 @@ TEST(DirtySet, MergingIsAUnion) {
   a.merge(b);
   EXPECT_THAT(a.services, ElementsAre(key("a/a"), key("a/b"), key("a/c")));
   EXPECT_TRUE(a.node);
+  EXPECT_FALSE(a.service_cidrs);
+}
+
+TEST(DirtySet, NodeAndCidrsAreDirtyIfEitherSideSaysSo) {
+  const auto merged = [](bool DirtySet::* part, bool one, bool other) {
+    DirtySet a;
+    DirtySet b;
+    a.*part = one;
+    b.*part = other;
+    a.merge(b);
+    return a.*part;
+  };
+  for (bool DirtySet::* part : {&DirtySet::node, &DirtySet::service_cidrs}) {
+    EXPECT_FALSE(merged(part, false, false));
+    EXPECT_TRUE(merged(part, true, false));
+    EXPECT_TRUE(merged(part, false, true));
+    EXPECT_TRUE(merged(part, true, true));
+  }
 }
 
 }  // namespace
