@@ -69,8 +69,20 @@ TEST(Weights, WhatIsWrongIsToldWithItsPlace) {
 TEST(Weights, ALongMistakeIsCutBetweenCharacters) {
   EXPECT_EQ(mistake(std::string(1000, 'x')),
             "\"" + std::string(100, 'x') + "\"...: is not of the form WHAT=WEIGHT");
-  EXPECT_EQ(mistake(std::string(99, 'x') + "\u00e4\u00e4"),
-            "\"" + std::string(99, 'x') + "\"...: is not of the form WHAT=WEIGHT");
+  // Two bytes each, the last of them even and odd.
+  for (const std::string letter : {"\u00e4", "\u00e9"}) {
+    EXPECT_EQ(mistake(std::string(99, 'x') + letter + letter),
+              "\"" + std::string(99, 'x') + "\"...: is not of the form WHAT=WEIGHT");
+  }
+}
+
+TEST(Weights, AMistakeOfAHundredCharactersIsToldWhole) {
+  EXPECT_EQ(mistake(std::string(100, 'x')),
+            "\"" + std::string(100, 'x') + "\": is not of the form WHAT=WEIGHT");
+}
+
+TEST(Weights, AMistakeWithoutAWholeCharacterIsCutToNothing) {
+  EXPECT_EQ(mistake(std::string(101, '\x80')), "\"\"...: is not of the form WHAT=WEIGHT");
 }
 
 model::Service annotated(std::string scheduler, std::string weights = "") {
@@ -88,12 +100,12 @@ TEST(Balancing, OfAServiceWithoutAnnotationsIsThatOfAll) {
 }
 
 TEST(Balancing, ASchedulerIsAShortWord) {
-  for (const auto* name : {"wrr", "mh", "my_own-2", "fifteen-letters"}) {
+  for (const auto* name : {"wrr", "mh", "my_own-2", "fifteen-letters", "az09"}) {
     const auto balancing = balancing_of(annotated(name));
     EXPECT_EQ(balancing.scheduler, name);
     EXPECT_THAT(balancing.problems, IsEmpty());
   }
-  for (const auto* name : {"RR", "sixteen-letters-", "a b", " rr", "r/r"}) {
+  for (const auto* name : {"RR", "sixteen-letters-", "a b", " rr", "r/r", "r:r", "r`r", "r{r"}) {
     const auto balancing = balancing_of(annotated(name));
     EXPECT_EQ(balancing.scheduler, "");
     EXPECT_THAT(balancing.problems,

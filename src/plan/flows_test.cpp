@@ -92,6 +92,13 @@ TEST(FlowJudge, AFlowToAnotherTargetPortGoes) {
   EXPECT_TRUE(now.stale(flow(kVip, {"10.244.1.5", 8054})));
 }
 
+TEST(FlowJudge, APortOfAnotherProtocolIsNoTarget) {
+  const auto both = behind().port("dns", 9053, Protocol::Tcp).ready("10.244.1.5");
+  const auto now = judge(build::entry(dns(), both));
+  EXPECT_FALSE(now.stale(flow(kVip, kOne)));
+  EXPECT_TRUE(now.stale(flow(kVip, {"10.244.1.5", 9053})));
+}
+
 TEST(FlowJudge, AFlowThatWasMadeBeforeThereWereEndpointsGoes) {
   const auto now = judge(build::entry(dns(), behind().ready("10.244.1.5")));
   EXPECT_TRUE(now.stale(direct(kVip)));
@@ -123,6 +130,13 @@ TEST(FlowJudge, ANodePortIsOneOnlyOnThisNode) {
   EXPECT_FALSE(now.stale(direct({"8.8.8.8", 30053})))
       << "a resolver outside that uses the same port";
   EXPECT_FALSE(now.stale(direct({"172.31.0.12", 30053}))) << "the node port of a neighbour";
+}
+
+TEST(FlowJudge, AServiceMayHaveNoNodePort) {
+  const auto now = judge(
+      build::entry(service("kube-system/dns").cluster_ip("10.96.0.10").port("dns", 53, 0, kUdp),
+                   behind().ready("10.244.1.5")));
+  EXPECT_FALSE(now.stale(flow({"172.31.0.11", 0}, kTwo)));
 }
 
 TEST(FlowJudge, OtherDestinationsAreNobodysBusiness) {
@@ -232,6 +246,11 @@ TEST(FlowJudge, FlowsOfAServiceThatIsNoLongerOursGo) {
   const auto removed =
       change({with_load_balancer()}, {build::entry(dns().skipped(model::SkipReason::OtherProxy))});
   EXPECT_TRUE(removed.stale(flow(kVip, kOne)));
+}
+
+TEST(FlowJudge, ASliceThatGoesAndNeverHadAServiceIsNothing) {
+  const auto removed = change({{build::key("kube-system/dns"), nullptr, {behind().ptr()}}}, {});
+  EXPECT_TRUE(removed.idle());
 }
 
 TEST(FlowJudge, AFrontEndThatMovedToAnotherServiceIsJudgedByThatOne) {

@@ -149,7 +149,7 @@ model::Change any_change() {
 }
 
 TEST(EndpointUses, StepByStepIsTheSameAsFromScratch) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     model::Store store("node1");
     EndpointUses stepwise(Family::V4);
     auto before = store.snapshot();
@@ -173,7 +173,7 @@ TEST(EndpointUses, StepByStepIsTheSameAsFromScratch) {
       }
       before = now;
     }
-  });
+  }));
 }
 
 net::Flow flow(const char* to, uint16_t port, const TcpEnd& answers) {
@@ -196,6 +196,12 @@ TEST(FrontEnds, AreTheAddressesAndNodePortsOfAService) {
   EXPECT_FALSE(fronts.redirected(flow("172.31.0.11", 80, kPod), here)) << "a hostPort";
   EXPECT_FALSE(fronts.redirected(flow("10.96.0.1", 81, kPod), here));
   EXPECT_FALSE(fronts.redirected(flow("172.31.0.12", 30080, kPod), here)) << "of a neighbour";
+}
+
+TEST(FrontEnds, AServiceMayHaveNoNodePort) {
+  FrontEnds fronts;
+  fronts.add(build::entry(web()));
+  EXPECT_FALSE(fronts.redirected(flow("172.31.0.11", 0, kPod), std::vector{ip("172.31.0.11")}));
 }
 
 TEST(FrontEnds, AConnectionThatWasNotLedElsewhereIsNotOurs) {

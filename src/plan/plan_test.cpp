@@ -83,6 +83,43 @@ TEST(ServicePlan, PortsStandInTheOrderOfNameAndProtocol) {
   EXPECT_EQ(plan.ports[2].name, "a/dns:metrics");
 }
 
+TEST(ServicePlan, PortsOfOneNameAndProtocolStayInTheOrderOfTheService) {
+  const auto plan = compile_service(
+      entry(service("a/odd").cluster_ip("10.96.0.1").port("x", 81).port("x", 80).port("x", 82)),
+      here());
+  std::vector<uint16_t> numbers;
+  for (const auto& port : plan.ports)
+    numbers.push_back(port.port);
+  EXPECT_THAT(numbers, ElementsAre(81, 80, 82));
+}
+
+TEST(ServicePlan, SaysByWhichAddressesAndPortsItIsReached) {
+  const auto port = only_port(entry(service("default/web")
+                                        .cluster_ip("10.96.0.1")
+                                        .port("http", 80, 30080)
+                                        .external_ip("198.51.100.1")
+                                        .external_ip("2001:db8::1")
+                                        .load_balancer("203.0.113.1")
+                                        .load_balancer("2001:db8::2")));
+  EXPECT_EQ(port.cluster_ip, build::ip("10.96.0.1"));
+  EXPECT_EQ(port.port, 80);
+  EXPECT_EQ(port.node_port, 30080);
+  EXPECT_THAT(port.external_ips, ElementsAre(build::ip("198.51.100.1")));
+  EXPECT_THAT(port.load_balancer_ips, ElementsAre(build::ip("203.0.113.1")));
+}
+
+TEST(ServicePlan, SaysForHowLongClientsStickToAnEndpoint) {
+  EXPECT_EQ(only_port(entry(web())).affinity_timeout_s, std::nullopt);
+  EXPECT_EQ(only_port(entry(web().affinity(600))).affinity_timeout_s, 600U);
+}
+
+TEST(ServicePlan, AnEndpointHasItsAddressAndPortAlsoAsText) {
+  const auto endpoint = only_port(entry(web(), endpoints().ready("10.0.0.9"))).endpoints.at(0);
+  EXPECT_EQ(endpoint.ip, build::ip("10.0.0.9"));
+  EXPECT_EQ(endpoint.port, 8080);
+  EXPECT_EQ(endpoint.text.view(), "10.0.0.9:8080");
+}
+
 TEST(ServicePlan, EndpointsStandInByteOrderOfTheirText) {
   const auto port =
       only_port(entry(web(), endpoints().ready("10.0.0.9").ready("10.0.0.10").ready("10.0.0.2")));
@@ -169,6 +206,19 @@ TEST(ServicePlan, InternalPolicyLocalDropsWhenTheNodeHasNoEndpoint) {
       only_port(entry(web().local_internal(), endpoints().ready("10.0.0.2", "node2")));
   EXPECT_EQ(port.internal_verdict(), Verdict::Drop);
   EXPECT_EQ(only_port(entry(web().local_internal())).internal_verdict(), Verdict::Reject);
+}
+
+TEST(ServicePlan, AnEndpointIsLocalByTheNameOfItsNode) {
+  const auto is_local = [](std::string_view of, std::string node_name) {
+    Context context = here();
+    context.node_name = std::move(node_name);
+    return only_port(entry(web(), endpoints().ready("10.0.0.1", of)), context).endpoints[0].local;
+  };
+  EXPECT_TRUE(is_local("node1", "node1"));
+  EXPECT_TRUE(is_local("n", "n"));
+  EXPECT_FALSE(is_local("node1", "node"));
+  EXPECT_FALSE(is_local("", "node1"));
+  EXPECT_FALSE(is_local("", "")) << "of an endpoint without a node nobody knows where it is";
 }
 
 TEST(ServicePlan, ExternalPolicyLocalKeepsTheClusterListForShortCircuits) {
@@ -287,6 +337,46 @@ TEST(ServicePlan, ExternalIpsCanBeSwitchedOffButStillCountAsReachable) {
   const auto port = only_port(entry(web().external_ip("203.0.113.1").local_internal()), context);
   EXPECT_THAT(port.external_ips, IsEmpty());
   EXPECT_TRUE(port.externally_accessible);
+}
+
+TEST(ServicePlan, CountsTheEndpointsOfAllPorts) {
+  const auto two_ports = service("a/b").cluster_ip("10.96.0.1").port("x", 80).port("y", 81);
+  const auto list =
+      slice("a/b", "s").port("x", 1).port("y", 2).ready("10.0.0.1").not_ready("10.0.0.2");
+  EXPECT_EQ(compile_service(entry(two_ports, list), here()).endpoint_count(), 4U);
+  EXPECT_EQ(compile_service(entry(two_ports), here()).endpoint_count(), 0U);
+}
+
+model::ServiceMap cluster(const std::vector<model::ServiceEntry>& entries) {
+  model::ServiceMap map;
+  for (const auto& one : entries)
+    map.put(std::make_shared<const model::ServiceEntry>(one));
+  return map;
+}
+
+// "ns/name ports", in order.
+std::vector<std::string> ports_of(const std::vector<ServicePlan>& plans) {
+  std::vector<std::string> out;
+  for (const auto& plan : plans)
+    out.push_back(plan.key.str() + " " + std::to_string(plan.ports.size()));
+  return out;
+}
+
+TEST(Plans, OfAllServicesAreOfThoseThatAreProxied) {
+  const auto services = cluster({entry(service("a/b").cluster_ip("10.96.0.2").port("", 80)),
+                                 entry(service("a/a").cluster_ip("10.96.0.1").port("", 80)),
+                                 entry(service("a/none").skipped(model::SkipReason::Headless))});
+  EXPECT_THAT(ports_of(compile_all(services, here())), ElementsAre("a/a 1", "a/b 1"));
+}
+
+TEST(Plans, OfSomeServicesAreAlsoOfThoseThatAreGone) {
+  const auto services = cluster({entry(service("a/a").cluster_ip("10.96.0.1").port("", 80)),
+                                 entry(service("a/b").cluster_ip("10.96.0.2").port("", 80)),
+                                 entry(service("a/none").skipped(model::SkipReason::Headless))});
+  EXPECT_THAT(
+      ports_of(compile_some(
+          services, {build::key("a/b"), build::key("a/gone"), build::key("a/none")}, here())),
+      ElementsAre("a/b 1", "a/gone 0", "a/none 0"));
 }
 
 TEST(ServicePlan, KnowsOneVersionOfTheProxyProtocol) {

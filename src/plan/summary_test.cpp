@@ -76,6 +76,16 @@ TEST(ServiceSummary, LocalAddressesAreCountedOnceForAllPorts) {
   EXPECT_EQ(summary.local_ready, 2U);
 }
 
+TEST(ServiceSummary, AnEndpointIsLocalByTheNameOfItsNode) {
+  const auto local = [](std::string_view of, std::string node_name) {
+    Context context = here();
+    context.node_name = std::move(node_name);
+    return summarize(entry(balancer(), endpoints().ready("10.244.1.1", of)), context).local_ready;
+  };
+  EXPECT_EQ(local("n", "n"), 1U);
+  EXPECT_EQ(local("", ""), 0U) << "of an endpoint without a node nobody knows where it is";
+}
+
 TEST(ServiceSummary, OnlyReadyEndpointsAreCounted) {
   const auto only = [](const slice& one) {
     return summarize(entry(balancer(), one), here()).local_ready;
