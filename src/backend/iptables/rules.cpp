@@ -142,10 +142,10 @@ class PortRenderer {
     shared_lines();
     if (!port_.has_endpoints) return;
     endpoint_chains();
-    if (port_.cluster_count > 0 && port_.uses_cluster()) {
+    if (port_.cluster_count > 0) {
       dispatch_chain(cluster_, &EndpointPlan::cluster, port_.cluster_count);
     }
-    if (port_.local_count > 0 && port_.uses_local()) {
+    if (port_.local_count > 0) {
       dispatch_chain(local_, &EndpointPlan::node_local, port_.local_count);
     }
     if (port_.externally_accessible) external_chain();
@@ -365,7 +365,6 @@ class PortRenderer {
       endpoint_names_[i] = {ChainKind::Endpoint, codec::chain_hash(scratch_)};
       endpoint_chain(endpoint, endpoint_names_[i]);
     }
-    scratch_.resize(hashed_prefix);
   }
 
   void endpoint_chain(const EndpointPlan& endpoint, const ChainName& chain) {
@@ -405,7 +404,7 @@ class PortRenderer {
 
   void begin_chain() { begin_ = static_cast<uint32_t>(out_.text.size()); }
   void end_chain(const ChainName& name) {
-    Chain chain{name, 0, begin_, static_cast<uint32_t>(out_.text.size())};
+    Chain chain{.name = name, .begin = begin_, .end = static_cast<uint32_t>(out_.text.size())};
     chain.digest = digest_of(out_.rules(chain));
     out_.chains.push_back(chain);
   }
