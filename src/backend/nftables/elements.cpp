@@ -163,7 +163,7 @@ class PortRenderer {
         kind.kind = Class::Kind::ExternalLocal;
         kind.local = add_list(front, in_local_list, kLocalList);
       }
-      if (kind.endpoints + kind.local > 0) add_class(front, kind);
+      add_class(front, kind);
     }
     if (!leads_somewhere(verdict)) add_no_endpoint(front, verdict);
     return true;
