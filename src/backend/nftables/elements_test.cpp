@@ -100,6 +100,14 @@ TEST(NftablesElements, SourceRangesAreApartFromEachOther) {
                                      "allowed-sources: 203.0.113.1 . tcp . 80 . 203.0.113.1"}));
 }
 
+TEST(NftablesElements, TheWiderRangeStaysWhereverItStands) {
+  auto found = lines(
+      web().load_balancer("203.0.113.1").source_range("8.8.8.128/25").source_range("8.8.8.0/24"),
+      two());
+  std::erase_if(found, [](const auto& line) { return !line.starts_with("allowed-sources: "); });
+  EXPECT_THAT(found, ElementsAre("allowed-sources: 203.0.113.1 . tcp . 80 . 8.8.8.0/24"));
+}
+
 TEST(NftablesElements, AnAddressThatIsThereTwiceIsThereOnce) {
   const auto found = lines(web().load_balancer("203.0.113.1").external_ip("203.0.113.1"), two());
   EXPECT_EQ(std::ranges::count(found, "service-ips: 203.0.113.1 . tcp . 80 : goto masquerade/2"),
@@ -142,6 +150,32 @@ TEST(NftablesElements, ServiceCidrsAreOfOneFamily) {
   for (const auto& element : render_node({}, std::vector{build::ip("172.31.0.11")}, blocks))
     found.push_back(std::string(name(element.set)) + ": " + element_text(element, Family::V4));
   EXPECT_THAT(found, ElementsAre("nodeport-ips: 172.31.0.11", "service-cidrs: 10.96.0.0/12"));
+}
+
+TEST(NftablesElements, ServiceCidrsOfIpv6AreRangesToo) {
+  const std::vector<net::Cidr> blocks{build::cidr("fd00:96::/108"), build::cidr("fd00:97::5/128")};
+  std::vector<std::string> found;
+  for (const auto& element : render_node({.family = Family::V6}, {}, blocks))
+    found.push_back(std::string(name(element.set)) + ": " + element_text(element, Family::V6));
+  EXPECT_THAT(found,
+              UnorderedElementsAre("service-cidrs: fd00:96::/108", "service-cidrs: fd00:97::5"));
+}
+
+TEST(NftablesElements, OfAServiceCanBeCleared) {
+  const auto plan = plan::compile_service(build::entry(web(), two()), here());
+  ServiceElements elements;
+  render_service(plan, elements);
+  elements.clear();
+  EXPECT_THAT(elements.elements, IsEmpty());
+  EXPECT_THAT(elements.fronts, IsEmpty());
+  EXPECT_THAT(elements.shared, IsEmpty());
+}
+
+TEST(NftablesBytes, ArePaddedWithZeros) {
+  Bytes bytes;
+  bytes.put(net::Protocol::Udp);
+  bytes.put_port(0x0102);
+  EXPECT_THAT(bytes.view(), ElementsAre(17, 0, 0, 0, 1, 2, 0, 0));
 }
 
 TEST(NftablesFingerprint, DoesNotDependOnTheOrder) {
