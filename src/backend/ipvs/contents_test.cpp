@@ -187,6 +187,19 @@ TEST(IpvsContents, ANetworkOfLengthZeroIsWrittenAsItsHalves) {
               ElementsAre("192.0.2.1,tcp:80,::/1", "192.0.2.1,tcp:80,8000::/1"));
 }
 
+TEST(IpvsContents, ANetworkOfLengthOneIsWrittenAsItIs) {
+  const auto half = web().load_balancer("192.0.2.1").source_range("128.0.0.0/1");
+  EXPECT_THAT(entries(contents(entry(half, pods())), SetId::LoadBalancerSourceCidr),
+              ElementsAre("192.0.2.1,tcp:80,128.0.0.0/1"));
+}
+
+TEST(IpvsContents, AnAddressThatIsNamedTwiceHasOneGuard) {
+  const auto twice =
+      web().load_balancer("192.0.2.1").load_balancer("192.0.2.1").source_range("203.0.113.0/25");
+  EXPECT_THAT(contents(entry(twice, pods())).guards,
+              ElementsAre(Guard{ip("192.0.2.1"), net::Protocol::Tcp, 80}));
+}
+
 TEST(IpvsContents, ANodePortIsAServerOnEachNodeAddressAndIsNotBound) {
   const auto all = contents(entry(open_web().node_port_type(), pods()));
   EXPECT_THAT(keys(all),
@@ -223,6 +236,7 @@ TEST(IpvsContents, HealthChecksHaveAnEntry) {
   const auto balanced = open_web().load_balancer("192.0.2.1").local_external().health_check(32000);
   EXPECT_THAT(entries(contents(entry(balanced, pods())), SetId::HealthCheckNodePort),
               ElementsAre("32000"));
+  EXPECT_THAT(entries(contents(entry(web(), pods())), SetId::HealthCheckNodePort), IsEmpty());
 }
 
 TEST(IpvsContents, WithoutNodeAddressesThereAreNeitherNodePortsNorTheirHealthChecks) {
