@@ -135,6 +135,16 @@ TEST(Portals, EachWayLeadsToThePortOfItsFront) {
               ElementsAre(HasSubstr(" --dport 40001 ")));
 }
 
+// That is how a new process finds the port that the one before it had.
+TEST(Portals, TheMatchOfAPortalIsTheBeginningOfItsFirstRule) {
+  for (const auto& portal : portals_of(plan_of(web()), {40000, 0, 0})) {
+    PortalLines lines;
+    append_rules(v4(), "default/web:http", portal, lines);
+    const auto first = std::ranges::find_if(lines, [](const auto& text) { return !text.empty(); });
+    EXPECT_EQ(first->substr(0, first->find(" -j ")), match_of("default/web:http", portal));
+  }
+}
+
 TEST(Portals, AFrontWithoutAPortHasNoRules) {
   const auto plan = plan_of(web().local_external());
   EXPECT_EQ(portals_of(plan, {40000, 0, 0}).size(), 1U);

@@ -49,6 +49,19 @@ TEST(Ways, WithoutExternalAddressesThereIsNoExternalFront) {
   EXPECT_THAT(fronts_of(plan_of(internal)), ElementsAre(Way::Internal));
 }
 
+TEST(Ways, ALoadBalancerAloneIsExternalUnlessItIsRestricted) {
+  const auto only = [] {
+    return service(kWeb)
+        .cluster_ip("10.96.0.10")
+        .port("http", 80)
+        .load_balancer("1.2.3.4")
+        .local_external();
+  };
+  EXPECT_THAT(fronts_of(plan_of(only())), ElementsAre(Way::Internal, Way::External));
+  EXPECT_THAT(fronts_of(plan_of(only().source_range("203.0.113.0/24"))),
+              ElementsAre(Way::Internal, Way::LoadBalancer));
+}
+
 TEST(Ways, SourceRangesSeparateTheLoadBalancer) {
   const auto plan = plan_of(balanced().source_range("203.0.113.0/24"), here(kWeb));
   EXPECT_THAT(fronts_of(plan), ElementsAre(Way::Internal, Way::LoadBalancer));
