@@ -17,10 +17,8 @@ KP_DEBUG_INFO ?= -g1
 JOBS ?= $(shell nproc)
 # Taken up by cmake when it configures; expanded late, as set-up may just have installed it.
 export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache)
-# What ccache needs for precompiled headers, and to find in one clone what another has compiled.
+# What ccache needs for precompiled headers.
 export CCACHE_SLOPPINESS = pch_defines,time_macros
-export CCACHE_BASEDIR = $(CURDIR)
-export CCACHE_NOHASHDIR = 1
 # How far, of how much, how long so far.
 export NINJA_STATUS = [%f/%t, %e s] 
 
