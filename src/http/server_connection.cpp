@@ -37,7 +37,7 @@ int refusal_status(const error_code& error) {
 
 // What becomes of a request: it has a target, or it is refused, or there is nobody to tell.
 struct Judgement {
-  std::optional<Target> target;
+  std::optional<RequestTarget> target;
   int refused = 0;
   std::string_view why;
 };
@@ -128,7 +128,7 @@ Async<error_code> ServerConnection::read(Parser& parser) {
 }
 
 std::string ServerConnection::handle(const Parser::value_type& request,
-                                     const Target& target) const {
+                                     const RequestTarget& target) const {
   using beast::http::field;
   const Incoming incoming{.method = request.method_string(),
                           .path = target.path,

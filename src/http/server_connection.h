@@ -44,7 +44,7 @@ class ServerConnection final : public std::enable_shared_from_this<ServerConnect
   // False: the client has gone, or was silent for too long, or had to make way for another.
   event::Async<bool> request_begins();
   event::Async<boost::system::error_code> read(Parser& parser);
-  std::string handle(const Parser::value_type& request, const Target& target) const;
+  std::string handle(const Parser::value_type& request, const RequestTarget& target) const;
   event::Async<bool> send(const std::string& text);
   event::Async<> refuse(int status, std::string_view why);
   event::Async<> linger();

@@ -92,7 +92,7 @@ Answer text_answer(int status, std::string body) {
 
 Answer not_found() { return text_answer(404, "404 page not found\n"); }
 
-std::optional<Target> parse_target(std::string_view target) {
+std::optional<RequestTarget> parse_target(std::string_view target) {
   const std::string_view local = without_authority(target);
   const bool absolute = local.size() != target.size();
   const size_t mark = local.find('?');
@@ -103,7 +103,7 @@ std::optional<Target> parse_target(std::string_view target) {
   if (!decoded) return std::nullopt;
   const std::string_view query =
       mark == std::string_view::npos ? std::string_view() : local.substr(mark + 1);
-  return Target{std::move(*decoded), std::string(query)};
+  return RequestTarget{std::move(*decoded), std::string(query)};
 }
 
 std::vector<std::string> query_values(std::string_view query, std::string_view name) {

@@ -33,11 +33,11 @@ Answer text_answer(int status, std::string body);
 Answer not_found();
 
 // What a request line asks for. Nothing if it is no target that a server can be asked for.
-struct Target {
+struct RequestTarget {
   std::string path;
   std::string query;
 };
-std::optional<Target> parse_target(std::string_view target);
+std::optional<RequestTarget> parse_target(std::string_view target);
 
 // The values of one name in a query, in order: of "verbose" in "verbose&exclude=ping" one empty one.
 std::vector<std::string> query_values(std::string_view query, std::string_view name);

@@ -7,7 +7,6 @@
 
 #include <string_view>
 
-#define PROTOZERO_USE_VIEW std::string_view
 #include <protozero/pbf_reader.hpp>
 
 namespace source::api {
